@@ -1,0 +1,1 @@
+"""Deployments of sambert-serve: the stages between Chinese text and emotional speech."""

@@ -1,0 +1,1 @@
+"""Acoustic stage: Sambert, symbols to mel spectrogram."""

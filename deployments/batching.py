@@ -1,0 +1,285 @@
+"""Work-conserving batching: whatever waits when the model is free goes together, up to a padded-cost budget.
+
+A `WorkLoop` owns one thread and one `Stepper` (a model with state). Callers submit items and get a `Ticket` each at
+once; the loop admits waiting tickets between steps, so new work joins work in progress and nothing waits for a batch to
+close. Tickets whose caller has gone or whose time is up are dropped before they cost anything. A step that outlives its
+limit is given up with its tickets alone: a fresh thread with a fresh stepper carries on.
+
+No Ray, no torch.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import threading
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future, InvalidStateError
+from dataclasses import dataclass
+from typing import Generic, Protocol, TypeVar
+
+from deployments.errors import DeadlineExceeded, NotReady, SpeechError, StageStuck, SynthesisFailed
+
+Item = TypeVar("Item")
+Result = TypeVar("Result")
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """The numbers of settings.Batching that the loop needs; they may change while it runs."""
+
+    max_batch_size: int = 16
+    max_batch_cost: int = 4096
+    batch_timeout_s: float = 30.0
+    max_timeouts: int = 3
+
+
+class Ticket(Generic[Item, Result]):
+    """One caller's claim on one result.
+
+    Args:
+        item: What to compute.
+        size: Length of the item in the unit of the padded cost (tokens, frames).
+        priority: Lower goes first; ties go by arrival.
+        timeout_s: Seconds after which nobody wants the result, or None.
+    """
+
+    __slots__ = ("admitted_at", "arrived_at", "deadline", "future", "item", "priority", "size")
+
+    def __init__(self, item: Item, size: int, priority: int = 0, timeout_s: float | None = None) -> None:
+        self.item = item
+        self.size = size
+        self.priority = priority
+        self.arrived_at = time.monotonic()
+        self.admitted_at = self.arrived_at
+        self.deadline = None if timeout_s is None else self.arrived_at + timeout_s
+        self.future: Future[Result] = Future()
+
+    @property
+    def queue_s(self) -> float:
+        """Seconds between arrival and admission."""
+        return self.admitted_at - self.arrived_at
+
+    @property
+    def model_s(self) -> float:
+        """Seconds since admission."""
+        return time.monotonic() - self.admitted_at
+
+    def wanted(self) -> bool:
+        """False once the caller has gone or the time is up; a ticket that timed out gets its error here."""
+        if self.future.done():
+            return False
+        if self.deadline is not None and time.monotonic() > self.deadline:
+            self.fail(DeadlineExceeded("The request's time was up before its turn came; retry later or ask for less."))
+            return False
+        return True
+
+    def resolve(self, result: Result) -> None:
+        """Hands over the result; does nothing for a caller that has gone."""
+        with contextlib.suppress(InvalidStateError):
+            self.future.set_result(result)
+
+    def fail(self, error: BaseException) -> None:
+        """Hands over an error; does nothing for a caller that has gone."""
+        with contextlib.suppress(InvalidStateError):
+            self.future.set_exception(error)
+
+    async def result(self) -> Result:
+        """Waits for the result; cancelling the waiting task gives the ticket up."""
+        return await asyncio.wrap_future(self.future)
+
+
+class Stepper(Protocol[Item, Result]):
+    """A model with work in progress. All calls come from the loop's thread."""
+
+    @property
+    def in_progress(self) -> Sequence[Ticket[Item, Result]]:
+        """Tickets admitted and not yet settled."""
+
+    def admit(self, tickets: list[Ticket[Item, Result]]) -> None:
+        """Takes new work in; may settle tickets. A fault of one item must fail that ticket alone."""
+
+    def step(self) -> None:
+        """Moves the work in progress on, settles what is finished, drops what is no longer wanted."""
+
+
+def choose(
+    waiting: Sequence[Ticket[Item, Result]], in_progress: Sequence[Ticket[Item, Result]], limits: Limits
+) -> list[Ticket[Item, Result]]:
+    """Picks the waiting tickets that may join now, in order of priority and arrival.
+
+    The cost of a set is its number of tickets times the longest size, in progress included. An empty model takes the
+    first ticket whatever it costs, so that nothing waits for ever. Tickets behind one that does not fit wait with it:
+    a long item cannot be starved by short ones.
+    """
+    chosen: list[Ticket[Item, Result]] = []
+    number = len(in_progress)
+    longest = max((ticket.size for ticket in in_progress), default=0)
+    for ticket in sorted(waiting, key=lambda ticket: (ticket.priority, ticket.arrived_at)):
+        longest = max(longest, ticket.size)
+        number += 1
+        if number > 1 and (number > limits.max_batch_size or number * longest > limits.max_batch_cost):
+            break
+        chosen.append(ticket)
+    return chosen
+
+
+class WorkLoop(Generic[Item, Result]):
+    """One thread that keeps one stepper busy.
+
+    Args:
+        make_stepper: Builds a stepper with no work in progress; called again after a step got stuck.
+        size_of: Length of an item in the unit of the padded cost.
+        limits: Batch size, cost and timeouts.
+        name: Of the thread and in messages.
+    """
+
+    def __init__(
+        self,
+        make_stepper: Callable[[], Stepper[Item, Result]],
+        size_of: Callable[[Item], int],
+        limits: Limits,
+        name: str,
+    ) -> None:
+        self._make_stepper = make_stepper
+        self._size_of = size_of
+        self._limits = limits
+        self._name = name
+        self._changed = threading.Condition()
+        self._waiting: list[Ticket[Item, Result]] = []
+        self._admitting: list[Ticket[Item, Result]] = []
+        self._closed = threading.Event()
+        self._timeouts_in_a_row = 0
+        self._generation = 0
+        self._step_started_at: float | None = None
+        self._stepper: Stepper[Item, Result] = make_stepper()
+        self._start_thread()
+        threading.Thread(target=self._watch, name=f"{name}-watchdog", daemon=True).start()
+
+    @property
+    def limits(self) -> Limits:
+        """The limits in force."""
+        return self._limits
+
+    def reconfigure(self, limits: Limits) -> None:
+        """Changes the limits; work in progress goes on."""
+        with self._changed:
+            self._limits = limits
+            self._changed.notify_all()
+
+    def submit(
+        self, items: Sequence[Item], priorities: Sequence[int], timeouts_s: Sequence[float | None]
+    ) -> list[Ticket[Item, Result]]:
+        """Queues items together and returns a ticket per item at once.
+
+        Raises:
+            NotReady: The loop is closed.
+        """
+        tickets: list[Ticket[Item, Result]] = [
+            Ticket(item, self._size_of(item), priority, timeout_s)
+            for item, priority, timeout_s in zip(items, priorities, timeouts_s, strict=True)
+        ]
+        with self._changed:
+            if self._closed.is_set():
+                raise NotReady(f"The {self._name} is shutting down; retry.", retry_after_s=1.0)
+            self._waiting.extend(tickets)
+            self._changed.notify_all()
+        return tickets
+
+    @property
+    def num_waiting(self) -> int:
+        """Tickets that are not yet admitted."""
+        return len(self._waiting)
+
+    def why_unhealthy(self) -> str:
+        """Empty while the loop is fit to serve, else the reason."""
+        if self._closed.is_set():
+            return f"the {self._name} is closed"
+        if self._timeouts_in_a_row >= self._limits.max_timeouts:
+            return f"{self._timeouts_in_a_row} batches in a row ran past batch_timeout_s={self._limits.batch_timeout_s}"
+        return ""
+
+    def close(self) -> None:
+        """Refuses new work and fails what waits; work in progress is finished by its thread if it can be."""
+        with self._changed:
+            self._closed.set()
+            waiting, self._waiting = self._waiting, []
+            self._changed.notify_all()
+        for ticket in waiting:
+            ticket.fail(NotReady(f"The {self._name} is shutting down; retry.", retry_after_s=1.0))
+
+    def _start_thread(self) -> None:
+        self._generation += 1
+        threading.Thread(target=self._run, args=(self._generation,), name=self._name, daemon=True).start()
+
+    def _run(self, generation: int) -> None:
+        while True:
+            with self._changed:
+                if not self._wait_for_work(generation):
+                    return
+                stepper = self._stepper
+                admitted = choose(self._waiting, stepper.in_progress, self._limits)
+                taken = set(map(id, admitted))
+                self._waiting = [ticket for ticket in self._waiting if id(ticket) not in taken]
+                self._admitting = admitted
+                self._step_started_at = time.monotonic()
+            intact = self._advance(stepper, admitted)
+            with self._changed:
+                if generation != self._generation:
+                    return
+                self._admitting = []
+                self._step_started_at = None
+                self._timeouts_in_a_row = 0
+                if not intact:
+                    self._stepper = self._make_stepper()
+
+    def _wait_for_work(self, generation: int) -> bool:
+        """Waits, holding the condition, until there is work; False when this thread has to end."""
+        while generation == self._generation:
+            self._waiting = [ticket for ticket in self._waiting if ticket.wanted()]
+            if self._waiting or self._stepper.in_progress:
+                return True
+            if self._closed.is_set():
+                return False
+            self._changed.wait()
+        return False
+
+    def _advance(self, stepper: Stepper[Item, Result], admitted: list[Ticket[Item, Result]]) -> bool:
+        """One admission and one step; a fault that escapes the stepper fails all it held and returns False."""
+        now = time.monotonic()
+        for ticket in admitted:
+            ticket.admitted_at = now
+        held = [*stepper.in_progress, *admitted]
+        try:
+            if admitted:
+                stepper.admit(admitted)
+            stepper.step()
+        except Exception as error:
+            log.exception("%s: a step failed with %d requests in it", self._name, len(held))
+            fault = error if isinstance(error, SpeechError) else SynthesisFailed(f"The {self._name} failed: {error!r}.")
+            for ticket in held:
+                ticket.fail(fault)
+            return False
+        return True
+
+    def _watch(self) -> None:
+        """Gives up steps that outlive their limit; looks four times per limit, so that steps stay free of its cost."""
+        while not self._closed.wait(self._limits.batch_timeout_s / 4):
+            limit_s = self._limits.batch_timeout_s
+            with self._changed:
+                started = self._step_started_at
+                if started is None or time.monotonic() - started < limit_s:
+                    continue
+                stuck = [*self._stepper.in_progress, *self._admitting]
+                self._timeouts_in_a_row += 1
+                self._step_started_at = None
+                self._admitting = []
+                self._stepper = self._make_stepper()
+                self._start_thread()
+            log.error("%s: a batch of %d ran past %.1f s and was given up", self._name, len(stuck), limit_s)
+            fault = StageStuck(f"The {self._name} did not finish a batch within {limit_s} s; retry.", retry_after_s=1.0)
+            for ticket in stuck:
+                ticket.fail(fault)

@@ -1,0 +1,1 @@
+"""Ingress: HTTP and WebSocket in front of the graph."""

@@ -1,0 +1,1 @@
+"""Segment cache: key, tiers, single flight; neither Ray nor torch."""

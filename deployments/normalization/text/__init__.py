@@ -1,0 +1,1 @@
+"""The Chinese text front end; pure functions, rules as data."""

@@ -1,0 +1,185 @@
+"""Everything that configs/*.yaml may say, with every default, once.
+
+The models are frozen and refuse unknown keys; `Settings.load` turns pydantic's report into one ConfigurationInvalid
+that names the key. This file imports neither Ray nor torch.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+
+from deployments.errors import ConfigurationInvalid
+
+PositiveSeconds = Annotated[float, Field(gt=0)]
+Seconds = Annotated[float, Field(ge=0)]
+Count = Annotated[int, Field(ge=1)]
+
+
+class _Strict(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class Autoscaling(_Strict):
+    """When Ray Serve adds and removes replicas of a stage."""
+
+    min_replicas: Annotated[int, Field(ge=0)] = Field(1, description="Never fewer replicas than this.")
+    max_replicas: Count = Field(1, description="Never more replicas than this.")
+    target_ongoing_requests: Annotated[float, Field(gt=0)] = Field(
+        8.0, description="Requests in progress per replica that the autoscaler aims at."
+    )
+    upscale_delay_s: Seconds = Field(5.0, description="How long load must stay high before a replica is added.")
+    downscale_delay_s: Seconds = Field(120.0, description="How long load must stay low before a replica is removed.")
+
+    @model_validator(mode="after")
+    def _ordered(self) -> Autoscaling:
+        if self.min_replicas > self.max_replicas:
+            raise ValueError("min_replicas is greater than max_replicas; raise max_replicas or lower min_replicas")
+        return self
+
+
+class Replicas(_Strict):
+    """Resources and number of the replicas of one stage."""
+
+    num_cpus: Annotated[float, Field(ge=0)] = Field(0.25, description="CPU cores Ray reserves per replica.")
+    num_gpus: Annotated[float, Field(ge=0)] = Field(0.0, description="GPUs (or a fraction) Ray reserves per replica.")
+    autoscaling: Autoscaling = Field(Autoscaling(), description="Bounds and pace of autoscaling.")
+    max_ongoing_requests: Count = Field(64, description="Requests one replica works on at once.")
+    max_queued_requests: Annotated[int, Field(ge=-1)] = Field(
+        256, description="Requests that may wait for a replica per caller; more are refused (-1: no limit)."
+    )
+    health_check_period_s: PositiveSeconds = Field(10.0, description="Seconds between health checks.")
+    health_check_timeout_s: PositiveSeconds = Field(30.0, description="Seconds a health check may take.")
+    graceful_shutdown_timeout_s: Seconds = Field(
+        20.0, description="Seconds a stopping replica has for work in progress."
+    )
+
+
+class Batching(_Strict):
+    """How a stage groups work. All of it may be changed on a live service through user_config."""
+
+    max_batch_size: Count = Field(16, description="Items that run together at most.")
+    max_batch_cost: Count = Field(
+        4096,
+        description="Padded size of a batch at most: items times the longest (tokens in acoustic, frames in vocoder).",
+    )
+    batch_wait_s: Seconds = Field(0.0, description="How long the collector waits for company when the model is free.")
+    batch_timeout_s: PositiveSeconds = Field(
+        30.0, description="A batch (acoustic: a step) that runs longer is given up: its requests get 504."
+    )
+    max_timeouts: Count = Field(3, description="Timeouts in a row after which the replica reports itself unhealthy.")
+
+
+class VoiceSource(_Strict):
+    """One model folder in ModelScope's layout."""
+
+    model: str = Field(
+        description='A local folder, a model id such as "damo/speech_sambert-hifigan_tts_zh-cn_16k", or "bundled".'
+    )
+    revision: str | None = Field(None, description="Revision of a model id to pin; None takes the hub's default.")
+    voices: tuple[str, ...] | None = Field(None, description="Names of its voices to serve; None serves all of them.")
+
+
+class VoicesSettings(_Strict):
+    """Which voices are served and where downloaded ones are kept."""
+
+    sources: Annotated[tuple[VoiceSource, ...], Field(min_length=1)] = Field(
+        (VoiceSource(model="bundled"),),
+        description="Model folders, in order; the first voice of the first is the default.",
+    )
+    default: str | None = Field(
+        None, description="Name of the voice for requests that name none; None takes the first."
+    )
+    cache_dir: str = Field("~/.cache/sambert-serve/models", description="Folder for downloaded model folders.")
+
+
+class IngressSettings(_Strict):
+    """The HTTP surface: limits of a request and of the answer."""
+
+    replicas: Replicas = Field(Replicas(max_ongoing_requests=200), description="Resources and number of replicas.")
+    request_timeout_s: PositiveSeconds = Field(60.0, description="A request not finished by then gets 504.")
+    max_input_chars: Count = Field(4096, description="Characters of text per request; more get 413.")
+    max_body_bytes: Count = Field(1_048_576, description="Bytes of a request body; more get 413.")
+    model_id: str = Field("sambert-hifigan", description="Id of the served model in GET /v1/models.")
+    model_aliases: tuple[str, ...] = Field(
+        ("tts-1", "tts-1-hd", "gpt-4o-mini-tts"), description="Other model names that are accepted."
+    )
+
+
+class NormalizerSettings(_Strict):
+    """Text to segments of symbols, and how far segments run ahead."""
+
+    replicas: Replicas = Field(Replicas(max_ongoing_requests=128), description="Resources and number of replicas.")
+    max_segment_chars: Annotated[int, Field(ge=8, le=200)] = Field(
+        50, description="Characters of a segment at most; longer sentences are split at clause ends."
+    )
+    max_segments_ahead: Count = Field(8, description="Segments of one request in synthesis at once.")
+    text_threads: Count = Field(1, description="Threads of the text front end per replica.")
+    pause_sentence_s: Seconds = Field(0.25, description="Silence after a sentence end inside a request.")
+    pause_clause_s: Seconds = Field(0.1, description="Silence after a clause end where a sentence is split.")
+    pause_paragraph_s: Seconds = Field(0.5, description="Silence after a paragraph.")
+    max_attempts: Count = Field(3, description="How often a segment is tried when replicas die under it.")
+
+
+class AcousticSettings(_Strict):
+    """Sambert: symbols to mel spectrogram."""
+
+    replicas: Replicas = Field(Replicas(num_cpus=0.5), description="Resources and number of replicas.")
+    batching: Batching = Field(Batching(), description="How segments join the step decoder.")
+    device: str = Field("auto", description='"cpu", "cuda", "cuda:0"; auto takes a GPU when the replica was given one.')
+    threads: Count = Field(1, description="CPU threads of the model per replica.")
+    max_frames: Count = Field(12_000, description="Mel frames of one segment; more is refused as synthesis_failed.")
+
+
+class VocoderSettings(_Strict):
+    """HifiGan: mel spectrogram to samples."""
+
+    replicas: Replicas = Field(Replicas(num_cpus=0.5), description="Resources and number of replicas.")
+    batching: Batching = Field(Batching(), description="How mel spectrograms are grouped.")
+    device: str = Field("auto", description='"cpu", "cuda", "cuda:0"; auto takes a GPU when the replica was given one.')
+    threads: Count = Field(1, description="CPU threads of the model per replica.")
+    backend: Literal["auto", "torch"] = Field("auto", description="Runtime of the generator; auto takes the fastest.")
+
+
+class Settings(_Strict):
+    """The whole configuration of the application: the `args` of the serve config."""
+
+    voices: VoicesSettings = Field(VoicesSettings(), description="Voices and where they come from.")
+    ingress: IngressSettings = Field(IngressSettings(), description="HTTP surface.")
+    normalizer: NormalizerSettings = Field(NormalizerSettings(), description="Text front end and order of segments.")
+    acoustic: AcousticSettings = Field(AcousticSettings(), description="Acoustic model.")
+    vocoder: VocoderSettings = Field(VocoderSettings(), description="Vocoder.")
+
+    @classmethod
+    def load(cls, raw: Settings | dict[str, Any] | None) -> Settings:
+        """Checks a configuration.
+
+        Args:
+            raw: The mapping under `args` in a serve config, or nothing for the defaults.
+
+        Returns:
+            The frozen settings.
+
+        Raises:
+            ConfigurationInvalid: A key is unknown or a value is out of range; names each key with its full path.
+        """
+        if isinstance(raw, Settings):
+            return raw
+        try:
+            return cls.model_validate(raw or {})
+        except ValidationError as error:
+            raise explain(error) from error
+
+
+def explain(error: ValidationError) -> ConfigurationInvalid:
+    """One error that names every key at fault, from pydantic's report."""
+    faults = []
+    for fault in error.errors(include_url=False):
+        key = ".".join(str(part) for part in fault["loc"]) or "settings"
+        if fault["type"] == "extra_forbidden":
+            faults.append(f"{key}: no such setting; remove it or mend its spelling (README, Configuration)")
+        else:
+            faults.append(f"{key}: {fault['msg']} (got {fault.get('input')!r})")
+    first_key = ".".join(str(part) for part in error.errors()[0]["loc"]) or None
+    return ConfigurationInvalid("Configuration invalid. " + "; ".join(faults) + ".", param=first_key)

@@ -1,0 +1,1 @@
+"""Vocoder stage: HifiGan, mel spectrogram to samples."""

@@ -1,0 +1,1 @@
+"""Voice folders in the layout that ModelScope publishes: find, verify, download, describe."""

@@ -1,0 +1,1 @@
+"""The application: binds the four deployments together."""

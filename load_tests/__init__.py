@@ -1,0 +1,1 @@
+"""Traffic model, load driver and benchmarks."""
