@@ -134,6 +134,12 @@ class NotReady(SpeechError):
     status = 503
 
 
+class ReplicaLost(NotReady):
+    """The replica that worked on a request died; the same request may be sent again."""
+
+    code = "replica_lost"
+
+
 class DeadlineExceeded(SpeechError):
     """The answer was not finished within the request's time limit."""
 

@@ -70,6 +70,42 @@ class Batching(_Strict):
     )
     max_timeouts: Count = Field(3, description="Timeouts in a row after which the replica reports itself unhealthy.")
 
+    def changed(self, user_config: dict[str, Any]) -> Batching:
+        """These settings with what a `user_config` changes.
+
+        Raises:
+            ConfigurationInvalid: A key is unknown or a value is out of range.
+        """
+        try:
+            change = _UserConfig.model_validate(user_config).batching
+            return Batching.model_validate(self.model_dump() | change)
+        except ValidationError as error:
+            raise explain(error, "user_config") from error
+
+
+class _UserConfig(_Strict):
+    """What `user_config` of Acoustic and Vocoder may say."""
+
+    batching: dict[str, Any] = Field({}, description="Keys of Batching to change.")
+
+
+class _BatchingStage(_Strict):
+    """What the two stages with a model share."""
+
+    replicas: Replicas = Field(Replicas(num_cpus=0.5), description="Resources and number of replicas.")
+    batching: Batching = Field(Batching(), description="How work is grouped.")
+    device: str = Field("auto", description='"cpu", "cuda", "cuda:0"; auto takes a GPU when the replica was given one.')
+    threads: Count = Field(1, description="CPU threads of the model per replica.")
+
+    @model_validator(mode="after")
+    def _batches_can_fill(self) -> _BatchingStage:
+        if self.replicas.max_ongoing_requests < self.batching.max_batch_size:
+            raise ValueError(
+                f"replicas.max_ongoing_requests={self.replicas.max_ongoing_requests} is less than "
+                f"batching.max_batch_size={self.batching.max_batch_size}; raise the one or lower the other"
+            )
+        return self
+
 
 class VoiceSource(_Strict):
     """One model folder in ModelScope's layout."""
@@ -122,23 +158,15 @@ class NormalizerSettings(_Strict):
     max_attempts: Count = Field(3, description="How often a segment is tried when replicas die under it.")
 
 
-class AcousticSettings(_Strict):
+class AcousticSettings(_BatchingStage):
     """Sambert: symbols to mel spectrogram."""
 
-    replicas: Replicas = Field(Replicas(num_cpus=0.5), description="Resources and number of replicas.")
-    batching: Batching = Field(Batching(), description="How segments join the step decoder.")
-    device: str = Field("auto", description='"cpu", "cuda", "cuda:0"; auto takes a GPU when the replica was given one.')
-    threads: Count = Field(1, description="CPU threads of the model per replica.")
     max_frames: Count = Field(12_000, description="Mel frames of one segment; more is refused as synthesis_failed.")
 
 
-class VocoderSettings(_Strict):
+class VocoderSettings(_BatchingStage):
     """HifiGan: mel spectrogram to samples."""
 
-    replicas: Replicas = Field(Replicas(num_cpus=0.5), description="Resources and number of replicas.")
-    batching: Batching = Field(Batching(), description="How mel spectrograms are grouped.")
-    device: str = Field("auto", description='"cpu", "cuda", "cuda:0"; auto takes a GPU when the replica was given one.')
-    threads: Count = Field(1, description="CPU threads of the model per replica.")
     backend: Literal["auto", "torch"] = Field("auto", description="Runtime of the generator; auto takes the fastest.")
 
 
@@ -172,11 +200,11 @@ class Settings(_Strict):
             raise explain(error) from error
 
 
-def explain(error: ValidationError) -> ConfigurationInvalid:
+def explain(error: ValidationError, root: str = "settings") -> ConfigurationInvalid:
     """One error that names every key at fault, from pydantic's report."""
     faults = []
     for fault in error.errors(include_url=False):
-        key = ".".join(str(part) for part in fault["loc"]) or "settings"
+        key = ".".join(str(part) for part in fault["loc"]) or root
         if fault["type"] == "extra_forbidden":
             faults.append(f"{key}: no such setting; remove it or mend its spelling (README, Configuration)")
         else:

@@ -1,0 +1,38 @@
+# sambert-serve: make serve | test | check | bench | clean
+VENV   := .venv
+BIN    := $(VENV)/bin
+PYTHON ?= python3.11
+READY  := $(VENV)/.ready
+CONFIG ?= configs/local.yaml
+
+.PHONY: serve install test unit check bench clean
+
+install: $(READY)
+
+$(READY): pyproject.toml constraints.txt
+	@command -v $(PYTHON) >/dev/null || { echo "$(PYTHON) not found; install Python 3.11 or run: make PYTHON=/path/to/python3.11"; exit 1; }
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --upgrade "pip>=25.1"
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --group dev --editable .
+	@touch $@
+
+serve: $(READY)   ## start the service on this machine, print how to try it; Ctrl-C ends it
+	@$(BIN)/python -m deployments.ingress.announce $(CONFIG) & exec $(BIN)/serve run $(CONFIG)
+
+test: $(READY)    ## everything that CI runs, under ten minutes on two cores
+	$(BIN)/python -m pytest tests
+
+unit: $(READY)    ## the fast tests, under a minute
+	$(BIN)/python -m pytest tests/unit
+
+check: $(READY)   ## lint, format, types, layers
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+bench: $(READY)   ## speed report of this machine, JSON in bench.json
+	$(BIN)/python -m load_tests.bench --output bench.json
+
+clean:
+	rm -rf $(VENV) build dist *.egg-info bench.json .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis

@@ -1,0 +1,118 @@
+"""What the four deployment.py files share of Ray: options of a stage, errors across handles, the device of a replica."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from typing import Any, TypeVar
+
+import ray
+from ray.exceptions import ActorDiedError, ActorUnavailableError, OwnerDiedError, RayTaskError, TaskCancelledError
+from ray.serve.config import AutoscalingConfig, BackpressureConfig
+from ray.serve.exceptions import (
+    BackPressureError,
+    DeploymentUnavailableError,
+    ReplicaUnavailableError,
+    RequestCancelledError,
+)
+from ray.serve.handle import DeploymentResponse, DeploymentResponseGenerator
+
+from deployments.errors import ClientGone, Overloaded, ReplicaLost, SpeechError, SynthesisFailed
+from deployments.settings import Batching, Replicas
+
+Result = TypeVar("Result")
+
+LOST = (
+    ActorDiedError,
+    ActorUnavailableError,
+    OwnerDiedError,
+    DeploymentUnavailableError,
+    ReplicaUnavailableError,
+)
+
+
+def serve_options(replicas: Replicas) -> dict[str, Any]:
+    """The keyword arguments of `serve.deployment` for one stage."""
+    return {
+        "ray_actor_options": {"num_cpus": replicas.num_cpus, "num_gpus": replicas.num_gpus},
+        "autoscaling_config": AutoscalingConfig(**replicas.autoscaling.model_dump()),
+        "max_ongoing_requests": replicas.max_ongoing_requests,
+        "max_queued_requests": replicas.max_queued_requests,
+        "backpressure_config": BackpressureConfig(status_code=429, retry_after_s=1.0),
+        "health_check_period_s": replicas.health_check_period_s,
+        "health_check_timeout_s": replicas.health_check_timeout_s,
+        "graceful_shutdown_timeout_s": replicas.graceful_shutdown_timeout_s,
+    }
+
+
+def batching_config(batching: Batching) -> dict[str, Any]:
+    """The `user_config` of a stage that batches: what may change while it serves."""
+    return {"batching": batching.model_dump()}
+
+
+def device_of(setting: str) -> str:
+    """The torch device of this replica: the setting, or the GPU that Ray gave it, or the CPU."""
+    if setting != "auto":
+        return setting
+    return "cuda" if ray.get_gpu_ids() else "cpu"
+
+
+def translate(error: BaseException) -> BaseException:
+    """The error of our own tree behind what a handle raised.
+
+    Args:
+        error: Whatever awaiting a handle's response raised.
+
+    Returns:
+        A SpeechError, or the cancellation itself when the waiting task was cancelled.
+    """
+    if isinstance(error, (asyncio.CancelledError, GeneratorExit)):
+        return error
+    seen: BaseException | None = error
+    while isinstance(seen, RayTaskError):
+        if isinstance(seen, LOST):
+            break
+        seen = seen.cause
+    if isinstance(seen, SpeechError):
+        return seen
+    if isinstance(seen, LOST):
+        return ReplicaLost("The replica working on the request died; retry.", retry_after_s=1.0)
+    if isinstance(seen, BackPressureError):
+        return Overloaded("Too many requests are waiting; retry later.", retry_after_s=seen.retry_after_s or 1.0)
+    if isinstance(seen, (RequestCancelledError, TaskCancelledError)):
+        return ClientGone("The request was given up before it was finished.")
+    return SynthesisFailed(f"A stage failed: {seen!r}.")
+
+
+async def result_of(response: DeploymentResponse[Result]) -> Result:
+    """Awaits a response; cancels the work when the waiting task is cancelled.
+
+    Raises:
+        SpeechError: What went wrong, in our own tree.
+    """
+    try:
+        return await response
+    except asyncio.CancelledError:
+        response.cancel()
+        raise
+    except Exception as error:
+        raise translate(error) from None
+
+
+async def items_of(responses: DeploymentResponseGenerator[Result]) -> AsyncIterator[Result]:
+    """Iterates over a streaming response; cancels the work when the iteration is given up.
+
+    Raises:
+        SpeechError: What went wrong, in our own tree.
+    """
+    finished = False
+    try:
+        async for item in responses:
+            yield item
+        finished = True
+    except Exception as error:
+        finished = True
+        raise translate(error) from None
+    finally:
+        if not finished:
+            responses.cancel()

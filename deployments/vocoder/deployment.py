@@ -1,0 +1,69 @@
+"""The Vocoder deployment: mel spectrogram in, 16 bit samples out, in batches."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from ray import serve
+
+from deployments.batching import Ticket
+from deployments.deployment import device_of
+from deployments.errors import NotReady
+from deployments.messages import MelSpectrogram, SegmentAudio, StageStatus, VocoderRequest
+from deployments.settings import VocoderSettings, VoicesSettings
+from deployments.vocoder.engine import VocoderEngine
+from deployments.voices.store import VoiceStore
+
+
+class Vocoder:
+    """HifiGan: turns the mel spectrogram of a segment into samples.
+
+    Arrivals are collected by @serve.batch and join the batches of windows; each caller waits for its own result alone.
+    """
+
+    def __init__(self, settings: VocoderSettings, voices: VoicesSettings) -> None:
+        torch.set_num_threads(settings.threads)
+        store = VoiceStore.open(voices)
+        folders = [store.folder(name) for name in store.names]
+        self._engine = VocoderEngine(folders, settings, device_of(settings.device))
+        self._batching = settings.batching
+
+    def reconfigure(self, user_config: dict[str, Any]) -> None:
+        """Takes new batch settings on the live service."""
+        batching = self._batching.changed(user_config)
+        self._collect.set_max_batch_size(batching.max_batch_size)
+        self._collect.set_batch_wait_timeout_s(batching.batch_wait_s)
+        self._engine.reconfigure(batching)
+
+    @serve.batch(max_batch_size=16, batch_wait_timeout_s=0.0)
+    async def _collect(self, requests: list[tuple[VocoderRequest, MelSpectrogram]]) -> list[Ticket[Any, SegmentAudio]]:
+        """Hands what arrived together to the engine, which never blocks; reconfigure() sets both numbers."""
+        return self._engine.submit(requests)
+
+    async def vocode(self, request: VocoderRequest, mel: MelSpectrogram) -> SegmentAudio:
+        """The samples of one segment.
+
+        Args:
+            request: Voice, noise key and time left.
+            mel: The acoustic stage's answer; callers pass its response on, so that it travels between stages directly.
+
+        Raises:
+            SpeechError: The request failed or ran out of time.
+        """
+        ticket = await self._collect((request, mel))
+        return await ticket.result()
+
+    async def status(self) -> StageStatus:
+        """Whether this replica can serve."""
+        reason = self._engine.why_unhealthy()
+        return StageStatus(stage="vocoder", ready=not reason, reason=reason)
+
+    def check_health(self) -> None:
+        """Tells Ray Serve to replace this replica when its batches keep getting stuck."""
+        if reason := self._engine.why_unhealthy():
+            raise NotReady(f"The vocoder cannot serve: {reason}.")
+
+    def __del__(self) -> None:
+        if hasattr(self, "_engine"):
+            self._engine.close()
