@@ -16,7 +16,7 @@ class Card(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
 
-    language: str = Field("zh-CN", description="BCP 47 tag of what it speaks.", min_length=2)
+    language: str | None = Field(None, description="BCP 47 tag; left out: Mandarin.", min_length=2)
     license: str = Field("unknown", description="SPDX id or a short phrase.", min_length=1)
     english: bool | None = Field(None, description="Whether English phones were trained; left out: its table decides.")
     emotions: tuple[str, ...] = Field(

@@ -32,6 +32,12 @@ def is_nsf(path: Path, acoustic_params: Mapping[str, Any], vocoder_params: Mappi
         VoiceInvalid: Acoustic model and vocoder do not fit each other.
     """
     am_path, voc_path = path / "am/config.yaml", path / "voc/config.yaml"
+    if vocoder_params.get("out_channels", 1) != 1:
+        raise VoiceInvalid(
+            f"{voc_path}: out_channels must be 1; vocoders of several sub-bands are not supported. "
+            "Use another voice or another vocoder of this voice.",
+            str(voc_path),
+        )
     mel_width, in_channels = count(acoustic_params, "num_mels", am_path), count(vocoder_params, "in_channels", voc_path)
     acoustic_nsf = acoustic_params.get("NSF") is True or mel_width == _NSF_MEL_WIDTH
     vocoder_nsf = vocoder_params.get("nsf_params") is not None

@@ -191,8 +191,21 @@ def _open_voice(path: Path, model: str) -> VoiceFolder:
         f0_offset_hz=f0_offset_hz,
         speaker_vector=features.speaker_vector(path, acoustic_params),
         emotions=card.emotions or listed_emotions,
-        language=card.language,
+        language=card.language or _language(path, configs["am"]),
         license=card.license,
         has_english=dictionary.has_english(symbols) if card.english is None else card.english,
         fingerprint=fingerprint(path, acoustic_checkpoint, vocoder_checkpoint),
     )
+
+
+def _language(path: Path, acoustic_config: Mapping[str, Any]) -> str:
+    unit = acoustic_config.get("linguistic_unit")
+    kind = unit.get("language", "PinYin") if isinstance(unit, Mapping) else "PinYin"
+    if kind != "PinYin":
+        file = path / "am/config.yaml"
+        raise VoiceInvalid(
+            f"{file}: the voice was trained on symbols of {kind!r}; this service writes Mandarin (PinYin). Use another "
+            f"voice, or name its language in {path / 'card.yaml'} to serve it all the same.",
+            str(file),
+        )
+    return "zh-CN"

@@ -138,6 +138,23 @@ class SymbolTables:
             ling_T4=np.ascontiguousarray(ids_T6[:, :4]), emotion_T=ids_T6[:, 4].copy(), speaker_T=ids_T6[:, 5].copy()
         )
 
+    def misfits(self, rows: Mapping[str, int]) -> tuple[str, ...]:
+        """Which embeddings of a checkpoint do not belong to these tables.
+
+        Voices trained without the mask symbol have one row less than their table; nothing else is right.
+
+        Args:
+            rows: Rows of the checkpoint's embedding by name of the table ("phone", "tone", ...).
+
+        Returns:
+            One text per table, for `checkpoint.explain_mismatch`; empty where all fit.
+        """
+        return tuple(
+            f"{_words(table)} embedding: {count} rows in the file, {symbols - 1} or {symbols} expected"
+            for table, count in rows.items()
+            if count not in (symbols := len(getattr(self, table)), symbols - 1)
+        )
+
     @cached_property
     def _ids(self) -> dict[str, dict[str, int]]:
         """Row by symbol by table, in the order of an item's fields, without the reserved rows."""
