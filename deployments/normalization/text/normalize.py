@@ -1,0 +1,51 @@
+"""Written Chinese into words: traditional to simplified, reading rules, the rest character by character."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+
+from opencc import OpenCC
+
+from deployments.normalization.text import numbers, tables
+from deployments.normalization.text.rules import Rules
+from deployments.normalization.text.tracked import Tracked
+
+_READ = re.compile(r"[^一-鿿，。！？；：、\n ]")
+_DIGITS = re.compile(r"[0-9]+")
+_MARKS = re.compile(r"[^\w\s]|_")
+_SPACE_BY_HAN = re.compile(r"(?<![A-Za-z]) +| +(?![A-Za-z])")
+
+
+class Normalizer:
+    """Turns cleaned text into words and punctuation. Safe to use from several threads."""
+
+    def __init__(self) -> None:
+        self._to_simplified: Callable[[str], str] = OpenCC("t2s").convert
+        units = tables.pairs("units.tsv")
+        self._rules = Rules({"unit": units.__getitem__})
+        self._marks = {row[0]: row[1] if len(row) > 1 else "" for row in tables.rows("marks.tsv")}
+
+    def simplify(self, text: Tracked) -> Tracked:
+        """Traditional characters to simplified ones, phrase by phrase."""
+        return text.map(self._to_simplified)
+
+    def normalize(self, text: Tracked) -> Tracked:
+        """Reads digits, symbols and abbreviations as words.
+
+        Args:
+            text: Cleaned, simplified text.
+
+        Returns:
+            Chinese characters, Latin words and Chinese punctuation.
+        """
+        if _READ.search(text.text):
+            text = self._rules.apply(text)
+        return self.spell_rest(text)
+
+    def spell_rest(self, text: Tracked) -> Tracked:
+        """Reads remaining digits one by one and brings punctuation to one form; all that `normalize=False` does."""
+        if _READ.search(text.text):
+            text = text.sub(_DIGITS, lambda match: numbers.spell(match[0]))
+            text = text.sub(_MARKS, lambda match: self._marks.get(match[0], match[0]))
+        return text.sub(_SPACE_BY_HAN, lambda _: "")

@@ -1,0 +1,103 @@
+r"""The ordered reading rules: each is a row of a TSV file in rules/, a pattern and how its groups are read.
+
+A pattern is a regular expression in which `{name}` stands for an entry of rules/macros.tsv. A reading is the text to
+put in its place, in which `{1:int}` reads group 1 with the reader "int"; `{2:spell:点~}` puts the result where the "~"
+stands and gives nothing when the group did not take part. Files apply in the order of their names, rows from top to
+bottom; what a row has turned into words is out of reach of the digits of later rows.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from deployments.normalization.text import numbers, tables
+from deployments.normalization.text.tracked import Tracked
+
+_MACRO = re.compile(r"\{([a-z_]+)\}")
+_FIELD = re.compile(r"\{(\d):([a-z_]+)(?::([^{}]*))?\}")
+
+Reader = Callable[[str], str]
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """One reading rule.
+
+    Attributes:
+        name: File and line, for messages.
+        pattern: What it applies to.
+        reading: The words, with fields for the groups.
+        reading: The words, with fields for the groups.
+    """
+
+    name: str
+    pattern: re.Pattern[str]
+    reading: str
+
+
+class Rules:
+    """All reading rules in order.
+
+    Args:
+        readers: Further readers by name, beside those for numbers.
+    """
+
+    def __init__(self, readers: dict[str, Reader]) -> None:
+        self._readers = {**_number_readers(), **readers}
+        macros = _macros()
+        self.rules = tuple(
+            rule
+            for file in sorted(entry.name for entry in tables.RULES.iterdir() if entry.name[:1].isdigit())
+            for rule in self._load(file, macros)
+        )
+
+    def apply(self, text: Tracked) -> Tracked:
+        """Reads everything that a rule knows."""
+        for rule in self.rules:
+            if rule.pattern.search(text.text):
+                text = text.sub(rule.pattern, lambda match, rule=rule: self._read(rule, match))  # type: ignore[misc]
+        return text
+
+    def _load(self, file: str, macros: dict[str, str]) -> list[Rule]:
+        rules = []
+        for row, (pattern, reading, *_) in enumerate(tables.rows(file, tables.RULES), 1):
+            expanded = _MACRO.sub(lambda match: macros[match[1]], pattern)
+            for _, reader, _ in _FIELD.findall(reading):
+                if reader not in self._readers:
+                    raise ValueError(f"{file}, rule {row}: no reader {reader!r}")
+            rules.append(Rule(f"{file}:{row}", re.compile(expanded), reading))
+        return rules
+
+    def _read(self, rule: Rule, match: re.Match[str]) -> str:
+        def fill(field: re.Match[str]) -> str:
+            group = match[int(field[1])]
+            if group is None:
+                return ""
+            words = self._readers[field[2]](group)
+            return (field[3] or "~").replace("~", words) if words else ""
+
+        return _FIELD.sub(fill, rule.reading)
+
+
+def _macros() -> dict[str, str]:
+    """The macros, each of which may use those above it."""
+    macros: dict[str, str] = {}
+    for name, pattern, *_ in tables.rows("macros.tsv", tables.RULES):
+        macros[name] = f"(?:{_MACRO.sub(lambda match: macros[match[1]], pattern)})"
+    macros["unit"] = "(?:" + "|".join(sorted(map(re.escape, tables.pairs("units.tsv")), key=len, reverse=True)) + ")"
+    return macros
+
+
+def _number_readers() -> dict[str, Reader]:
+    return {
+        "keep": lambda text: text,
+        "drop": lambda _: "",
+        "int": numbers.cardinal,
+        "number": numbers.number,
+        "count": numbers.count,
+        "spell": numbers.spell,
+        "code": numbers.spell_code,
+        "roman": lambda text: numbers.cardinal(str(numbers.roman(text))),
+    }
