@@ -1,0 +1,95 @@
+"""Settings: frozen, unknown keys refused, errors name the key; the configs in configs/ say only what exists."""
+
+from pathlib import Path
+
+import pytest
+import yaml
+from pydantic import ValidationError
+from ray.serve.schema import HTTPOptionsSchema, ServeApplicationSchema, ServeDeploySchema
+
+from deployments.errors import ConfigurationInvalid
+from deployments.settings import Batching, Settings
+
+CONFIGS = Path(__file__).parents[2] / "configs"
+SERVE_CONFIGS = sorted(CONFIGS.glob("*.yaml"))
+
+
+def test_defaults_load_from_nothing():
+    assert Settings.load(None) == Settings.load({}) == Settings()
+
+
+def test_settings_are_frozen():
+    with pytest.raises(ValidationError):
+        Settings().ingress.max_input_chars = 5
+
+
+@pytest.mark.parametrize(
+    ("raw", "key"),
+    [
+        ({"acustic": {}}, "acustic"),
+        ({"acoustic": {"bathing": {}}}, "acoustic.bathing"),
+        ({"acoustic": {"batching": {"max_batch_size": 0}}}, "acoustic.batching.max_batch_size"),
+        ({"ingress": {"request_timeout_s": "soon"}}, "ingress.request_timeout_s"),
+        ({"voices": {"sources": []}}, "voices.sources"),
+        ({"normalizer": {"replicas": {"autoscaling": {"min_replicas": 3, "max_replicas": 2}}}}, "autoscaling"),
+        ({"vocoder": {"replicas": {"max_ongoing_requests": 3}}}, "vocoder"),
+    ],
+)
+def test_bad_configuration_names_the_key(raw, key):
+    with pytest.raises(ConfigurationInvalid) as caught:
+        Settings.load(raw)
+    assert key in caught.value.message
+    assert key in caught.value.param
+
+
+def test_user_config_changes_batching_from_its_base():
+    base = Batching(max_batch_size=8)
+    assert base.changed({"batching": {"batch_wait_s": 0.5}}) == Batching(max_batch_size=8, batch_wait_s=0.5)
+    assert base.changed({}) == base
+
+
+@pytest.mark.parametrize("raw", [{"batch": {}}, {"batching": {"size": 3}}, {"batching": {"max_batch_size": -1}}])
+def test_bad_user_config_is_refused(raw):
+    with pytest.raises(ConfigurationInvalid):
+        Batching().changed(raw)
+
+
+def refuse_unknown(raw, schema, where):
+    unknown = set(raw) - set(schema.model_fields)
+    assert not unknown, f"{where}: unknown keys {sorted(unknown)}"
+
+
+def test_configs_exist():
+    assert {path.name for path in SERVE_CONFIGS} >= {"local.yaml", "cpu.yaml", "gpu.yaml"}
+
+
+@pytest.mark.parametrize("path", SERVE_CONFIGS, ids=lambda path: path.name)
+def test_serve_configs_hold_only_known_keys(path):
+    raw = yaml.safe_load(path.read_text(encoding="utf-8"))
+    refuse_unknown(raw, ServeDeploySchema, path.name)
+    refuse_unknown(raw.get("http_options", {}), HTTPOptionsSchema, f"{path.name}: http_options")
+    ServeDeploySchema.model_validate(raw)
+    for application in raw["applications"]:
+        refuse_unknown(application, ServeApplicationSchema, f"{path.name}: {application['name']}")
+        assert application["import_path"] == "graph:build"
+        Settings.load(application["args"])
+
+
+def num_cpus(settings, bound):
+    stages = (settings.ingress, settings.normalizer, settings.acoustic, settings.vocoder)
+    return sum(stage.replicas.num_cpus * getattr(stage.replicas.autoscaling, bound) for stage in stages)
+
+
+@pytest.mark.parametrize(("name", "cores"), [("local.yaml", 2), ("cpu.yaml", 16), ("gpu.yaml", 8)])
+def test_replicas_fit_the_machine_that_the_config_is_for(name, cores):
+    raw = yaml.safe_load((CONFIGS / name).read_text(encoding="utf-8"))
+    settings = Settings.load(raw["applications"][0]["args"])
+    assert num_cpus(settings, "max_replicas") <= cores
+
+
+def test_gpu_config_shares_one_gpu():
+    raw = yaml.safe_load((CONFIGS / "gpu.yaml").read_text(encoding="utf-8"))
+    settings = Settings.load(raw["applications"][0]["args"])
+    stages = (settings.acoustic, settings.vocoder)
+    assert all(0 < stage.replicas.num_gpus < 1 for stage in stages)
+    assert sum(stage.replicas.num_gpus * stage.replicas.autoscaling.max_replicas for stage in stages) <= 1
