@@ -1,21 +1,17 @@
-"""The application: binds the four deployments together; nothing else does.
-
-    Ingress -> Normalizer -> Acoustic
-                         \\-> Vocoder
-"""
+"""The application: binds Ingress, Normalizer, Acoustic and Vocoder together; nothing else does."""
 
 from __future__ import annotations
 
 from typing import Any
 
 from ray import serve
-from ray.serve import Application
+from ray.serve import Application, Deployment
 
 from deployments.acoustic.deployment import Acoustic
-from deployments.deployment import batching_config, serve_options
+from deployments.deployment import serve_options
 from deployments.ingress.deployment import Ingress
 from deployments.normalization.deployment import Normalizer
-from deployments.settings import Settings
+from deployments.settings import Batching, Replicas, Settings
 from deployments.vocoder.deployment import Vocoder
 
 
@@ -32,24 +28,25 @@ def build(args: dict[str, Any] | Settings | None = None) -> Application:
         ConfigurationInvalid: A key is unknown or a value is out of range; names the key.
     """
     settings = Settings.load(args)
-    acoustic = serve.deployment(
-        Acoustic,
-        name="Acoustic",
-        user_config=batching_config(settings.acoustic.batching),
-        **serve_options(settings.acoustic.replicas),
-    ).bind(settings.acoustic, settings.voices)
-    vocoder = serve.deployment(
-        Vocoder,
-        name="Vocoder",
-        user_config=batching_config(settings.vocoder.batching),
-        **serve_options(settings.vocoder.replicas),
-    ).bind(settings.vocoder, settings.voices)
-    normalizer = serve.deployment(
-        Normalizer, name="Normalizer", **serve_options(settings.normalizer.replicas)
-    ).bind(settings.normalizer, settings.voices, acoustic, vocoder)
-    return serve.deployment(
-        serve.ingress()(Ingress), name="Ingress", **serve_options(settings.ingress.replicas)
-    ).bind(settings.ingress, normalizer)
+    acoustic = _stage(Acoustic, settings.acoustic.replicas, settings.acoustic.batching).bind(
+        settings.acoustic, settings.voices
+    )
+    vocoder = _stage(Vocoder, settings.vocoder.replicas, settings.vocoder.batching).bind(
+        settings.vocoder, settings.voices
+    )
+    normalizer = _stage(Normalizer, settings.normalizer.replicas).bind(
+        settings.normalizer, settings.voices, acoustic, vocoder
+    )
+    return _stage(serve.ingress()(Ingress), settings.ingress.replicas).bind(settings.ingress, normalizer)
+
+
+def _stage(stage: type, replicas: Replicas, batching: Batching | None = None) -> Deployment:
+    """One deployment, named like its class, with its own replicas; its batch settings may change while it serves."""
+    options = serve_options(replicas)
+    if batching is not None:
+        options["user_config"] = {"batching": batching.model_dump()}
+    deployment: Deployment = serve.deployment(**options)(stage)
+    return deployment
 
 
 app = build()

@@ -1,10 +1,10 @@
-"""What the four deployment.py files share of Ray: options of a stage, errors across handles, the device of a replica."""
+"""What the four deployment.py files share of Ray: options of a stage, errors across handles, device of a replica."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
-from typing import Any, TypeVar
+from collections.abc import AsyncGenerator
+from typing import Any
 
 import ray
 from ray.exceptions import ActorDiedError, ActorUnavailableError, OwnerDiedError, RayTaskError, TaskCancelledError
@@ -15,12 +15,9 @@ from ray.serve.exceptions import (
     ReplicaUnavailableError,
     RequestCancelledError,
 )
-from ray.serve.handle import DeploymentResponse, DeploymentResponseGenerator
 
 from deployments.errors import ClientGone, Overloaded, ReplicaLost, SpeechError, SynthesisFailed
-from deployments.settings import Batching, Replicas
-
-Result = TypeVar("Result")
+from deployments.settings import Replicas
 
 LOST = (
     ActorDiedError,
@@ -43,11 +40,6 @@ def serve_options(replicas: Replicas) -> dict[str, Any]:
         "health_check_timeout_s": replicas.health_check_timeout_s,
         "graceful_shutdown_timeout_s": replicas.graceful_shutdown_timeout_s,
     }
-
-
-def batching_config(batching: Batching) -> dict[str, Any]:
-    """The `user_config` of a stage that batches: what may change while it serves."""
-    return {"batching": batching.model_dump()}
 
 
 def device_of(setting: str) -> str:
@@ -84,8 +76,11 @@ def translate(error: BaseException) -> BaseException:
     return SynthesisFailed(f"A stage failed: {seen!r}.")
 
 
-async def result_of(response: DeploymentResponse[Result]) -> Result:
+async def result_of(response: Any) -> Any:
     """Awaits a response; cancels the work when the waiting task is cancelled.
+
+    Args:
+        response: DeploymentResponse of a handle's method.
 
     Raises:
         SpeechError: What went wrong, in our own tree.
@@ -99,8 +94,11 @@ async def result_of(response: DeploymentResponse[Result]) -> Result:
         raise translate(error) from None
 
 
-async def items_of(responses: DeploymentResponseGenerator[Result]) -> AsyncIterator[Result]:
+async def items_of(responses: Any) -> AsyncGenerator[Any, None]:
     """Iterates over a streaming response; cancels the work when the iteration is given up.
+
+    Args:
+        responses: DeploymentResponseGenerator of a handle's method, called with stream=True.
 
     Raises:
         SpeechError: What went wrong, in our own tree.

@@ -137,6 +137,11 @@ class IngressSettings(_Strict):
     request_timeout_s: PositiveSeconds = Field(60.0, description="A request not finished by then gets 504.")
     max_input_chars: Count = Field(4096, description="Characters of text per request; more get 413.")
     max_body_bytes: Count = Field(1_048_576, description="Bytes of a request body; more get 413.")
+    readiness_timeout_s: PositiveSeconds = Field(5.0, description="Seconds the stages have to answer GET /readyz.")
+    voices_refresh_s: PositiveSeconds = Field(5.0, description="Seconds between looks at which voices are served.")
+    mp3_kbps: Annotated[int, Field(ge=16, le=160)] = Field(64, description="Bit rate of mp3 answers, kbit/s.")
+    opus_kbps: Annotated[int, Field(ge=8, le=160)] = Field(32, description="Bit rate of opus answers, kbit/s.")
+    aac_kbps: Annotated[int, Field(ge=16, le=160)] = Field(64, description="Bit rate of aac answers, kbit/s.")
     model_id: str = Field("sambert-hifigan", description="Id of the served model in GET /v1/models.")
     model_aliases: tuple[str, ...] = Field(
         ("tts-1", "tts-1-hd", "gpt-4o-mini-tts"), description="Other model names that are accepted."
@@ -162,12 +167,22 @@ class AcousticSettings(_BatchingStage):
     """Sambert: symbols to mel spectrogram."""
 
     max_frames: Count = Field(12_000, description="Mel frames of one segment; more is refused as synthesis_failed.")
+    max_admission_cost: Count = Field(
+        256, description="Padded tokens that are encoded between two decoder steps; more wait for the next step."
+    )
+    max_postnet_cost: Count = Field(
+        1024, description="Padded frames that the post-net refines between two decoder steps; more wait for the next."
+    )
 
 
 class VocoderSettings(_BatchingStage):
     """HifiGan: mel spectrogram to samples."""
 
     backend: Literal["auto", "torch"] = Field("auto", description="Runtime of the generator; auto takes the fastest.")
+    window_frames: Annotated[tuple[Count, ...], Field(min_length=1)] = Field(
+        (64, 96, 128, 192, 256),
+        description="Lengths, in mel frames, of the windows that utterances are cut into; shorter ones run whole.",
+    )
 
 
 class SqliteCacheSettings(_Strict):

@@ -2,67 +2,78 @@
 
 from __future__ import annotations
 
-import asyncio
 import dataclasses
-from collections.abc import AsyncIterator
+import time
+from collections.abc import AsyncGenerator
 from contextlib import aclosing
+from typing import Any
 
 from ray.serve.handle import DeploymentHandle
 from starlette.types import ASGIApp
 
 from deployments.deployment import items_of, result_of
 from deployments.errors import SpeechError
-from deployments.ingress.assemble import Assembly
+from deployments.ingress import handle
 from deployments.ingress.routes import build_app
 from deployments.messages import Audio, SpeechRequest, SpokenSegment, StageStatus, TextAnalysis, VoiceInfo
 from deployments.settings import IngressSettings
 
-STATUS_TIMEOUT_S = 8.0
-
 
 class Ingress:
-    """HTTP surface: validates requests, encodes answers; also the handle for Python callers (synthesize, stream)."""
+    """HTTP surface: validates requests and encodes answers; also the handle of Python callers (synthesize, stream)."""
 
-    def __init__(self, settings: IngressSettings, normalizer: DeploymentHandle) -> None:
+    def __init__(self, settings: IngressSettings, normalizer: DeploymentHandle[Any]) -> None:
         self._settings = settings
         self._normalizer = normalizer
+        self._voices: tuple[VoiceInfo, ...] = ()
+        self._voices_age_from = float("-inf")
 
     def __serve_build_asgi_app__(self) -> ASGIApp:
-        return build_app(self, self._settings)
-
-    async def speak(self, request: SpeechRequest) -> AsyncIterator[SpokenSegment]:
-        """Yields the segments of a request in order."""
-        request = dataclasses.replace(request, timeout_s=request.timeout_s or self._settings.request_timeout_s)
-        async with aclosing(items_of(self._normalizer.options(stream=True).speak.remote(request))) as segments:
-            async for segment in segments:
-                yield segment
+        return build_app(self, self._settings, adds_request_id=False)
 
     async def synthesize(self, request: SpeechRequest) -> Audio:
-        """The whole answer to a Python caller.
+        """The whole answer for a Python caller.
 
         Raises:
             SpeechError: The request was refused, failed or ran out of time.
         """
-        return await synthesize(self, request)
+        return await handle.synthesize(self, self._settings, request)
 
-    async def stream(self, request: SpeechRequest) -> AsyncIterator[bytes]:
-        """16 bit PCM in pieces, each as soon as it is spoken."""
-        async for piece in stream(self, request): yield piece
+    async def stream(self, request: SpeechRequest) -> AsyncGenerator[bytes, None]:
+        """16 bit PCM in pieces for a Python caller, each as soon as it is spoken.
 
-    async def analyse(self, text: str, voice: str | None, normalize: bool) -> TextAnalysis:
+        Raises:
+            SpeechError: The request was refused (before the first piece), failed or ran out of time.
+        """
+        async with aclosing(handle.stream(self, self._settings, request)) as pieces:
+            async for piece in pieces:
+                yield piece
+
+    async def speak(self, request: SpeechRequest) -> AsyncGenerator[SpokenSegment, None]:
+        """Yields the segments of a checked request in order."""
+        timeout_s = request.timeout_s or self._settings.request_timeout_s
+        message = dataclasses.replace(request, timeout_s=timeout_s)
+        async with aclosing(items_of(self._normalizer.options(stream=True).speak.remote(message))) as segments:
+            async for segment in segments:
+                yield segment
+
+    async def analyse(self, text: str, voice: str, normalize: bool) -> TextAnalysis:
         """What will be spoken, without speaking."""
-        return await result_of(self._normalizer.analyse.remote(text, voice, normalize))
+        analysis: TextAnalysis = await result_of(self._normalizer.analyse.remote(text, voice, normalize))
+        return analysis
 
     async def voices(self) -> tuple[VoiceInfo, ...]:
-        """The voices that are served, in order."""
-        return await result_of(self._normalizer.voices.remote())
+        """The voices that are served, in order; at most voices_refresh_s old, so that updates are followed."""
+        now = time.monotonic()
+        if now - self._voices_age_from > self._settings.voices_refresh_s:
+            self._voices = await result_of(self._normalizer.voices.remote())
+            self._voices_age_from = now
+        return self._voices
 
     async def stages(self) -> tuple[StageStatus, ...]:
         """Whether each stage can serve."""
         try:
-            return await asyncio.wait_for(result_of(self._normalizer.stages.remote()), STATUS_TIMEOUT_S)
-        except TimeoutError:
-            reason = f"no answer within {STATUS_TIMEOUT_S} s"
+            stages: tuple[StageStatus, ...] = await result_of(self._normalizer.stages.remote())
         except SpeechError as error:
-            reason = error.message
-        return (StageStatus(stage="normalizer", ready=False, reason=reason),)
+            return (StageStatus(stage="normalizer", ready=False, reason=error.message),)
+        return stages

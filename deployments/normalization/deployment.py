@@ -9,6 +9,7 @@ from collections.abc import AsyncIterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import aclosing
 from functools import partial
+from typing import Any
 
 from ray.serve.handle import DeploymentHandle
 
@@ -42,8 +43,8 @@ class Normalizer:
         self,
         settings: NormalizerSettings,
         voices: VoicesSettings,
-        acoustic: DeploymentHandle,
-        vocoder: DeploymentHandle,
+        acoustic: DeploymentHandle[Any],
+        vocoder: DeploymentHandle[Any],
     ) -> None:
         self._settings = settings
         self._acoustic = acoustic
@@ -98,18 +99,17 @@ class Normalizer:
 
     async def stages(self) -> tuple[StageStatus, ...]:
         """Whether each stage behind the ingress can serve."""
-        models = await asyncio.gather(
-            self._status("acoustic", self._acoustic), self._status("vocoder", self._vocoder)
-        )
+        models = await asyncio.gather(self._status("acoustic", self._acoustic), self._status("vocoder", self._vocoder))
         return (StageStatus(stage="normalizer", ready=True), *models)
 
-    async def _status(self, stage: str, handle: DeploymentHandle) -> StageStatus:
+    async def _status(self, stage: str, handle: DeploymentHandle[Any]) -> StageStatus:
         try:
-            return await asyncio.wait_for(result_of(handle.status.remote()), STATUS_TIMEOUT_S)
+            status: StageStatus = await asyncio.wait_for(result_of(handle.status.remote()), STATUS_TIMEOUT_S)
         except TimeoutError:
             return StageStatus(stage=stage, ready=False, reason=f"no answer within {STATUS_TIMEOUT_S} s")
         except SpeechError as error:
             return StageStatus(stage=stage, ready=False, reason=error.message)
+        return status
 
     def _voice(self, name: str | None) -> VoiceInfo:
         return voice_named(self._infos, name)
@@ -163,9 +163,10 @@ class Normalizer:
             request_id=request.request_id,
             timeout_s=timeout_s,
         )
-        mel = self._acoustic.infer.remote(acoustic_request)
+        mel: Any = self._acoustic.infer.remote(acoustic_request)
         try:
-            return await result_of(self._vocoder.vocode.remote(vocoder_request, mel))
+            audio: SegmentAudio = await result_of(self._vocoder.vocode.remote(vocoder_request, mel))
         except BaseException:
             mel.cancel()
             raise
+        return audio

@@ -32,8 +32,9 @@ class Vocoder:
     def reconfigure(self, user_config: dict[str, Any]) -> None:
         """Takes new batch settings on the live service."""
         batching = self._batching.changed(user_config)
-        self._collect.set_max_batch_size(batching.max_batch_size)
-        self._collect.set_batch_wait_timeout_s(batching.batch_wait_s)
+        collector: Any = self._collect  # @serve.batch adds the two setters
+        collector.set_max_batch_size(batching.max_batch_size)
+        collector.set_batch_wait_timeout_s(batching.batch_wait_s)
         self._engine.reconfigure(batching)
 
     @serve.batch(max_batch_size=16, batch_wait_timeout_s=0.0)
