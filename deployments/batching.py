@@ -21,6 +21,7 @@ from dataclasses import dataclass
 from typing import Generic, Protocol, TypeVar
 
 from deployments.errors import DeadlineExceeded, NotReady, SpeechError, StageStuck, SynthesisFailed
+from deployments.settings import Batching
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -35,6 +36,11 @@ class Limits:
     max_batch_cost: int = 4096
     batch_timeout_s: float = 30.0
     max_timeouts: int = 3
+
+    @classmethod
+    def of(cls, batching: Batching) -> Limits:
+        """The part of the settings that the loop needs."""
+        return cls(batching.max_batch_size, batching.max_batch_cost, batching.batch_timeout_s, batching.max_timeouts)
 
 
 class Ticket(Generic[Item, Result]):

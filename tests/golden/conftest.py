@@ -1,4 +1,4 @@
-"""Golden folders: every sub-folder am_* and voc_* of --golden-dir becomes one parameter of the tests that ask for it."""
+"""Golden folders: every sub-folder am_* and voc_* of --golden-dir is one parameter of the tests that ask."""
 
 from pathlib import Path
 
@@ -15,7 +15,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def golden_folders(root: Path, prefix: str) -> list[Path]:
-    """The sub-folders of one kind, sorted; a folder without any golden sub-folder is a mistake, not an empty success."""
+    """The sub-folders of one kind, sorted; a folder without any golden sub-folder is a mistake, not a success."""
     if not any(next(root.glob(f"{any_prefix}*"), None) for any_prefix in PREFIXES.values()):
         raise pytest.UsageError(f"--golden-dir {root} has no sub-folder am_* or voc_*; name the folder that holds them")
     return sorted(path for path in root.glob(f"{prefix}*") if path.is_dir())

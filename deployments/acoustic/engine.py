@@ -1,0 +1,67 @@
+"""The acoustic stage without Ray: requests in, tickets for mel spectrograms out."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from deployments.acoustic.stepper import AcousticStepper, AcousticTicket
+from deployments.acoustic.voice import AcousticVoice
+from deployments.batching import Limits, WorkLoop
+from deployments.messages import AcousticRequest, MelSpectrogram
+from deployments.settings import AcousticSettings, Batching
+from deployments.voices.folder import VoiceFolder
+
+
+class AcousticEngine:
+    """All voices of the stage behind one thread that admits new work between decoder steps.
+
+    Args:
+        folders: The voices to serve.
+        settings: Of the stage; the number of threads is the process's business and set by whoever owns it.
+        device: "cpu", "cuda" or "cuda:0".
+
+    Raises:
+        VoiceInvalid: A voice cannot be loaded.
+    """
+
+    def __init__(self, folders: Sequence[VoiceFolder], settings: AcousticSettings, device: str) -> None:
+        voices = {folder.name: AcousticVoice(folder, device) for folder in folders}
+        self._loop: WorkLoop[AcousticRequest, MelSpectrogram] = WorkLoop(
+            make_stepper=lambda: AcousticStepper(voices, settings),
+            size_of=lambda request: max(1, request.symbols.count("{")),
+            limits=Limits.of(settings.batching),
+            name="acoustic model",
+        )
+
+    @property
+    def num_waiting(self) -> int:
+        """Requests that are not yet admitted."""
+        return self._loop.num_waiting
+
+    def submit(self, requests: Sequence[AcousticRequest]) -> list[AcousticTicket]:
+        """Queues requests together.
+
+        Args:
+            requests: Of any voices.
+
+        Returns:
+            A ticket per request, at once; each fails or succeeds on its own.
+
+        Raises:
+            NotReady: The engine is closed.
+        """
+        return self._loop.submit(
+            requests, [request.priority for request in requests], [request.timeout_s for request in requests]
+        )
+
+    def reconfigure(self, batching: Batching) -> None:
+        """Changes the limits of batching; work in progress goes on."""
+        self._loop.reconfigure(Limits.of(batching))
+
+    def why_unhealthy(self) -> str:
+        """Empty while the engine is fit to serve, else the reason."""
+        return self._loop.why_unhealthy()
+
+    def close(self) -> None:
+        """Refuses new work and fails what waits."""
+        self._loop.close()

@@ -1,0 +1,216 @@
+"""Work in progress of the acoustic stage: what is admitted is encoded, decoded step by step, refined, handed over.
+
+Between two decoder steps only a bounded amount of other work is done, so that utterances in the decoder never wait long
+for others that arrive or finish.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping, Sequence
+
+import numpy as np
+import torch
+
+from deployments.acoustic.decoder import StepDecoder, Utterance
+from deployments.acoustic.sambert import Encoded
+from deployments.acoustic.voice import AcousticVoice
+from deployments.batching import Ticket
+from deployments.errors import SpeechError, SynthesisFailed, VoiceNotFound
+from deployments.messages import AcousticRequest, MelSpectrogram
+from deployments.settings import AcousticSettings
+from deployments.voices.symbols import SymbolIds
+
+log = logging.getLogger(__name__)
+AcousticTicket = Ticket[AcousticRequest, MelSpectrogram]
+
+
+class Work:
+    """One ticket on its way.
+
+    Args:
+        ticket: Who waits for it.
+        ids: Its symbols.
+        voice: Its voice.
+    """
+
+    __slots__ = ("frames_T", "ids", "ticket", "utterance", "voice")
+
+    def __init__(self, ticket: AcousticTicket, ids: SymbolIds, voice: AcousticVoice) -> None:
+        self.ticket = ticket
+        self.ids = ids
+        self.voice = voice
+        self.utterance: Utterance | None = None
+        self.frames_T = np.zeros(len(ids.emotion_T), dtype=np.int32)
+
+    @property
+    def num_tokens(self) -> int:
+        """Length in symbols."""
+        return len(self.frames_T)
+
+    @property
+    def num_frames(self) -> int:
+        """Length in frames, once encoded."""
+        return int(self.frames_T.sum())
+
+
+class AcousticStepper:
+    """The model with its work, for one thread; see batching.Stepper.
+
+    Args:
+        voices: Networks by name, shared.
+        settings: Bounds of frames and of the work between two steps.
+    """
+
+    def __init__(self, voices: Mapping[str, AcousticVoice], settings: AcousticSettings) -> None:
+        self._voices = voices
+        self._settings = settings
+        self._arrived: list[Work] = []
+        self._decoders = {name: StepDecoder(voice.fused) for name, voice in voices.items()}
+        self._decoding: dict[str, list[Work]] = {name: [] for name in voices}
+        self._decoded: list[Work] = []
+        self._turns = list(voices)
+
+    @property
+    def in_progress(self) -> Sequence[AcousticTicket]:
+        """Tickets admitted and not yet settled."""
+        stages = (self._arrived, *self._decoding.values(), self._decoded)
+        return [work.ticket for stage in stages for work in tuple(stage)]
+
+    def admit(self, tickets: list[AcousticTicket]) -> None:
+        """Reads the symbols of new tickets; a ticket with a fault in it fails alone."""
+        for ticket in tickets:
+            voice = self._voices.get(ticket.item.voice)
+            if voice is None:
+                known = ", ".join(self._voices)
+                ticket.fail(VoiceNotFound(f"No voice {ticket.item.voice!r}; use one of: {known}.", "voice"))
+                continue
+            try:
+                self._arrived.append(Work(ticket, voice.parse(ticket.item), voice))
+            except SpeechError as error:
+                ticket.fail(error)
+
+    @torch.inference_mode()
+    def step(self) -> None:
+        """Encodes a few arrivals, makes one decoder step of one voice, refines some of what is decoded."""
+        self._drop_unwanted()
+        self._encode()
+        self._decode()
+        self._refine()
+
+    def _drop_unwanted(self) -> None:
+        self._arrived = [work for work in self._arrived if work.ticket.wanted()]
+        self._decoded = [work for work in self._decoded if work.ticket.wanted()]
+        for name, works in self._decoding.items():
+            wanted = [work for work in works if work.ticket.wanted()]
+            if len(wanted) == len(works):
+                continue
+            kept = set(map(id, wanted))
+            for work in works:
+                if id(work) not in kept and work.utterance is not None:
+                    self._decoders[name].leave(work.utterance)
+            self._decoding[name] = wanted
+
+    def _encode(self) -> None:
+        """The first arrivals of one voice, as many as fit the bound; none waits for ever since one always fits."""
+        if not self._arrived:
+            return
+        bound = self._settings.max_admission_cost
+        works, self._arrived = _take(self._arrived, lambda work: work.num_tokens, bound)
+        try:
+            self._join(works)
+        except Exception as error:
+            if len(works) == 1:
+                _fail(works[0], error)
+                return
+            log.exception("acoustic: encoding %d requests together failed, trying each alone", len(works))
+            for work in works:
+                try:
+                    self._join([work])
+                except Exception as own_error:
+                    _fail(work, own_error)
+
+    def _join(self, works: list[Work]) -> None:
+        voice = works[0].voice
+        encoded = voice.encode([work.ticket.item for work in works], [work.ids for work in works])
+        sound = self._keep_sound(works, encoded)
+        joining = [work for work, is_sound in zip(works, sound.tolist(), strict=True) if is_sound]
+        if not joining:
+            return
+        repeats_BT = encoded.repeats_BT.masked_fill(~sound[:, None].to(encoded.repeats_BT.device), 0)
+        for work, frames_T in zip(works, repeats_BT.cpu().numpy(), strict=True):
+            work.frames_T = frames_T[: work.num_tokens].astype(np.int32)
+        memories = [memory for memory in voice.network.unroll(encoded._replace(repeats_BT=repeats_BT)) if len(memory)]
+        bands = encoded.band_B.cpu()[sound].tolist()
+        for work, utterance in zip(joining, self._decoders[voice.name].join(memories, bands), strict=True):
+            work.utterance = utterance
+        self._decoding[voice.name] += joining
+
+    def _keep_sound(self, works: list[Work], encoded: Encoded) -> torch.Tensor:
+        """Fails the works that cannot be decoded; bool [B], True for the others."""
+        num_frames = encoded.repeats_BT.sum(1).tolist()
+        finite = encoded.log_duration_BT.isfinite().all(1) & encoded.text_BTP.isfinite().flatten(1).all(1)
+        sound = []
+        for work, frames, is_finite in zip(works, num_frames, finite.tolist(), strict=True):
+            limit = self._settings.max_frames
+            if not is_finite:
+                work.ticket.fail(SynthesisFailed("The acoustic model predicted no number; use another text or voice."))
+            elif frames > limit:
+                work.ticket.fail(
+                    SynthesisFailed(
+                        f"The segment would take {frames} frames, more than acoustic.max_frames={limit}; "
+                        "shorten it, raise its speed, or raise the setting."
+                    )
+                )
+            sound.append(bool(is_finite) and frames <= limit)
+        return torch.tensor(sound)
+
+    def _decode(self) -> None:
+        """One step of the voice whose turn it is; voices without work give theirs up."""
+        for name in self._turns:
+            if self._decoders[name].num_active:
+                self._turns.remove(name)
+                self._turns.append(name)
+                break
+        else:
+            return
+        finished = set(map(id, self._decoders[name].step()))
+        if finished:
+            self._decoded += [work for work in self._decoding[name] if id(work.utterance) in finished]
+            self._decoding[name] = [work for work in self._decoding[name] if id(work.utterance) not in finished]
+
+    def _refine(self) -> None:
+        if not self._decoded:
+            return
+        bound = self._settings.max_postnet_cost
+        works, self._decoded = _take(self._decoded, lambda work: work.num_frames, bound)
+        before = [work.utterance.frames()[: work.num_frames] for work in works if work.utterance is not None]
+        for work, mel_FM in zip(works, works[0].voice.refine(before), strict=True):
+            if not np.isfinite(mel_FM).all():
+                work.ticket.fail(SynthesisFailed("The mel spectrogram holds no numbers; use another text or voice."))
+                continue
+            ticket = work.ticket
+            ticket.resolve(
+                MelSpectrogram(mel_FM=mel_FM, frames_T=work.frames_T, queue_s=ticket.queue_s, model_s=ticket.model_s)
+            )
+
+
+def _take(works: list[Work], length: Callable[[Work], int], bound: int) -> tuple[list[Work], list[Work]]:
+    """The first works of the first one's voice whose padded cost fits, at least one; and the rest in order."""
+    taken: list[Work] = []
+    longest = 0
+    for work in works:
+        if work.voice is not works[0].voice:
+            continue
+        longest = max(longest, length(work))
+        if taken and longest * (len(taken) + 1) > bound:
+            break
+        taken.append(work)
+    ids = set(map(id, taken))
+    return taken, [work for work in works if id(work) not in ids]
+
+
+def _fail(work: Work, error: Exception) -> None:
+    log.error("acoustic: a request failed", exc_info=error)
+    fault = error if isinstance(error, SpeechError) else SynthesisFailed(f"The acoustic model failed: {error!r}.")
+    work.ticket.fail(fault)
