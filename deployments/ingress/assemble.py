@@ -1,0 +1,192 @@
+"""From segments to one answer: volume, pauses, sample rate; piece by piece or whole, with equal samples.
+
+Everything here works on its argument alone, so that pieces may be computed on any thread.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Iterable
+from contextlib import aclosing
+
+import numpy as np
+import soxr
+from numpy.typing import NDArray
+
+from deployments.errors import TextNotSpeakable
+from deployments.messages import Audio, SpokenSegment, TimedSegment
+
+KNEE = 0.8
+FULL_SCALE = 32768.0
+
+
+class Assembly:
+    """One answer in the making.
+
+    Args:
+        sample_rate_hz: Of the answer, None for that of the first segment.
+        volume: 0 to 2.
+    """
+
+    def __init__(self, sample_rate_hz: int | None = None, volume: float = 1.0) -> None:
+        self._rate_hz = sample_rate_hz
+        self._volume = volume
+        self._source_rate_hz = 0
+        self._resampler: soxr.ResampleStream | None = None
+        self._elapsed_s = 0.0
+        self._pause_s = 0.0
+        self._segments: list[TimedSegment] = []
+        self._caches: list[str] = []
+        self._timings_s: dict[str, float] = {"text": 0.0, "acoustic": 0.0, "vocoder": 0.0}
+
+    @property
+    def sample_rate_hz(self) -> int:
+        """Of the answer; known once a segment was added.
+
+        Raises:
+            TextNotSpeakable: There is no segment yet.
+        """
+        if not self._rate_hz or not self._segments:
+            raise TextNotSpeakable("Nothing in the text can be spoken. Send words, not only marks.", param="input")
+        return self._rate_hz
+
+    @property
+    def cache(self) -> str:
+        """Of the segments so far: "hit", "partial", "miss" or "bypass"."""
+        return summary(self._caches)
+
+    @property
+    def duration_s(self) -> float:
+        """Seconds of audio so far, without the pause that may follow."""
+        return self._elapsed_s
+
+    def add(self, spoken: SpokenSegment) -> NDArray[np.int16]:
+        """Takes the next segment.
+
+        Returns:
+            int16 [samples]: what of the answer is known now, beginning with the pause after the segment before.
+        """
+        audio = spoken.audio
+        parts = [self._switch(audio.sample_rate_hz)]
+        if self._pause_s > 0:
+            silence = np.zeros(round(self._pause_s * audio.sample_rate_hz), np.int16)
+            parts.append(self._convert(silence))
+            self._elapsed_s += len(silence) / audio.sample_rate_hz
+        parts.append(self._convert(audio.pcm_S))
+        start_s, self._elapsed_s = self._elapsed_s, self._elapsed_s + len(audio.pcm_S) / audio.sample_rate_hz
+        self._pause_s = spoken.segment.pause_s
+        self._segments.append(TimedSegment(text=spoken.segment.text, start_s=start_s, end_s=self._elapsed_s))
+        self._caches.append(spoken.cache)
+        self._timings_s["text"] += spoken.text_s
+        self._timings_s["acoustic"] += audio.acoustic_s
+        self._timings_s["vocoder"] += audio.vocoder_s
+        return np.concatenate(parts)
+
+    def finish(self) -> NDArray[np.int16]:
+        """The samples that the resampler still holds; no pause follows the last segment."""
+        return self._flush()
+
+    def audio(self, pcm: NDArray[np.int16]) -> Audio:
+        """The whole answer.
+
+        Args:
+            pcm: int16 [samples]: all that `add` and `finish` returned, joined.
+
+        Raises:
+            TextNotSpeakable: There was no segment.
+        """
+        return Audio(
+            pcm=pcm,
+            sample_rate_hz=self.sample_rate_hz,
+            segments=tuple(self._segments),
+            cache=self.cache,
+            timings_s=dict(self._timings_s),
+        )
+
+    def _switch(self, source_rate_hz: int) -> NDArray[np.int16]:
+        """Gets ready for segments of this sample rate; returns what is left of the one before."""
+        if source_rate_hz == self._source_rate_hz:
+            return np.zeros(0, np.int16)
+        rest = self._flush()
+        self._source_rate_hz = source_rate_hz
+        self._rate_hz = self._rate_hz or source_rate_hz
+        if source_rate_hz != self._rate_hz:
+            self._resampler = soxr.ResampleStream(source_rate_hz, self._rate_hz, 1, dtype="float32", quality="HQ")
+        return rest
+
+    def _convert(self, pcm_S: NDArray[np.int16]) -> NDArray[np.int16]:
+        if self._resampler is None:
+            return pcm_S if self._volume == 1.0 else _to_pcm(amplify(_to_wave(pcm_S), self._volume))
+        return _to_pcm(amplify(self._resampler.resample_chunk(_to_wave(pcm_S)), self._volume))
+
+    def _flush(self) -> NDArray[np.int16]:
+        if self._resampler is None:
+            return np.zeros(0, np.int16)
+        wave_S = self._resampler.resample_chunk(np.zeros(0, np.float32), last=True)
+        self._resampler = None
+        return _to_pcm(amplify(wave_S, self._volume))
+
+
+def assemble(spoken: Iterable[SpokenSegment], sample_rate_hz: int | None = None, volume: float = 1.0) -> Audio:
+    """The whole answer from all its segments.
+
+    Args:
+        spoken: In order.
+        sample_rate_hz: Of the answer, None for that of the first segment.
+        volume: 0 to 2.
+
+    Raises:
+        TextNotSpeakable: There is no segment.
+    """
+    assembly = Assembly(sample_rate_hz, volume)
+    parts = [assembly.add(segment) for segment in spoken]
+    return assembly.audio(np.concatenate([*parts, assembly.finish()]))
+
+
+async def collect(segments: AsyncGenerator[SpokenSegment, None]) -> list[SpokenSegment]:
+    """All segments; closes the generator whatever happens."""
+    async with aclosing(segments):
+        return [segment async for segment in segments]
+
+
+def amplify(wave_S: NDArray[np.float32], volume: float) -> NDArray[np.float32]:
+    """Scales a waveform; what would leave the range is bent, not cut.
+
+    Up to the knee the curve is the straight line; above, it falls away smoothly and meets full scale where the loudest
+    possible input lies. It becomes the identity as the volume goes to 1.
+
+    Args:
+        wave_S: float32 [samples], -1 to 1.
+        volume: 0 to 2.
+
+    Returns:
+        float32 [samples], within -1 to 1.
+    """
+    scaled_S = wave_S * np.float32(volume)
+    if volume > 1.0:
+        size_S = np.abs(scaled_S)
+        rest_S = np.clip((volume - size_S) / (volume - KNEE), 0.0, 1.0)
+        bent_S = 1.0 - (1.0 - KNEE) * rest_S ** ((volume - KNEE) / (1.0 - KNEE))
+        scaled_S = np.where(size_S > KNEE, np.copysign(bent_S, scaled_S), scaled_S).astype(np.float32)
+    return scaled_S.clip(-1.0, 1.0)
+
+
+def summary(caches: Iterable[str]) -> str:
+    """One word for how the segments of an answer were had.
+
+    Args:
+        caches: "miss", "bypass" or the name of a tier, per segment.
+    """
+    seen = set(caches)
+    if "bypass" in seen:
+        return "bypass"
+    if "miss" not in seen:
+        return "hit" if seen else "miss"
+    return "miss" if seen == {"miss"} else "partial"
+
+
+def _to_wave(pcm_S: NDArray[np.int16]) -> NDArray[np.float32]:
+    return pcm_S.astype(np.float32) / np.float32(FULL_SCALE)
+
+
+def _to_pcm(wave_S: NDArray[np.float32]) -> NDArray[np.int16]:
+    return (wave_S * FULL_SCALE).round().clip(-FULL_SCALE, FULL_SCALE - 1).astype(np.int16)

@@ -1,0 +1,92 @@
+"""What OpenAPI says beyond what FastAPI knows: audio bodies, headers, every error in its one shape."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+from fastapi import FastAPI
+
+from deployments.errors import (
+    DeadlineExceeded,
+    InvalidRequest,
+    ModelNotFound,
+    NotReady,
+    Overloaded,
+    SpeechError,
+    SynthesisFailed,
+    TooLarge,
+)
+from deployments.ingress.encoders import MEDIA_TYPES
+from deployments.ingress.replies import ErrorReply
+
+SYNTHESIS_ERRORS = (InvalidRequest, TooLarge, ModelNotFound, Overloaded, SynthesisFailed, NotReady, DeadlineExceeded)
+REQUEST_ID_HEADER = {
+    "description": "The caller's own if it sent one, else a new one.",
+    "schema": {"type": "string"},
+}
+AUDIO_HEADERS: dict[str, Any] = {
+    "x-cache": {
+        "description": "How the segments were had: hit, partial, miss, bypass. Not told by a stream, unless bypass.",
+        "schema": {"type": "string", "enum": ["hit", "partial", "miss", "bypass"]},
+    },
+    "x-audio-duration-ms": {"description": "Length of a whole answer.", "schema": {"type": "string"}},
+    "server-timing": {
+        "description": "Milliseconds by stage of a whole answer: text, acoustic, vocoder, encode.",
+        "schema": {"type": "string"},
+    },
+}
+BINARY = {"schema": {"type": "string", "format": "binary"}}
+WAV_REPLY: dict[str, Any] = {
+    "description": "The audio, 16 bit mono, as an attachment speech.wav.",
+    "content": {"audio/wav": BINARY},
+    "headers": {
+        **AUDIO_HEADERS,
+        "content-disposition": {"description": "attachment", "schema": {"type": "string"}},
+    },
+}
+AUDIO_REPLY: dict[str, Any] = {
+    "description": "The audio in the format that was asked for, mono; or events (stream_format sse).",
+    "content": {
+        **dict.fromkeys(MEDIA_TYPES.values(), BINARY),
+        "text/event-stream": {"schema": {"type": "string"}},
+    },
+    "headers": AUDIO_HEADERS,
+}
+
+
+def describe_errors(*errors: type[SpeechError], synthesis: bool = False) -> dict[int | str, dict[str, Any]]:
+    """The `responses` of a route that may fail in these ways, each with an example of the error shape.
+
+    Args:
+        errors: Kinds of failure beside a fault of the service.
+        synthesis: Whether the route takes a body and works on the stages, with all that may fail there.
+    """
+    described: dict[int | str, dict[str, Any]] = {}
+    kinds = (*errors, *(SYNTHESIS_ERRORS if synthesis else ()), SpeechError)
+    for kind in dict.fromkeys(kinds):
+        summary = " ".join((kind.__doc__ or "").split("\n\n")[0].split())
+        reply = described.setdefault(kind.status, {"model": ErrorReply, "description": summary})
+        content = reply.setdefault("content", {"application/json": {"examples": {}}})
+        content["application/json"]["examples"][kind.code] = {"summary": summary, "value": kind(summary).body()}
+        if kind is Overloaded:
+            reply["headers"] = {"retry-after": {"description": "Seconds to wait.", "schema": {"type": "string"}}}
+    return described
+
+
+def finish_openapi(app: FastAPI) -> None:
+    """Takes FastAPI's own validation error, which no client sees, out of the description; adds the request id."""
+    generate = app.openapi
+
+    def openapi() -> dict[str, Any]:
+        described = copy.deepcopy(generate())
+        for methods in described["paths"].values():
+            for operation in methods.values():
+                operation["responses"].pop("422", None)
+                for reply in operation["responses"].values():
+                    reply.setdefault("headers", {})["x-request-id"] = REQUEST_ID_HEADER
+        for name in ("HTTPValidationError", "ValidationError"):
+            described.get("components", {}).get("schemas", {}).pop(name, None)
+        return described
+
+    app.openapi = openapi  # type: ignore[method-assign]  # FastAPI's documented way to extend the description

@@ -1,0 +1,106 @@
+"""A SpeechService whose segments are sine tones: stands for the stages where a test needs to steer them."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import AsyncGenerator
+
+import numpy as np
+
+from deployments.errors import SpeechError, TextNotSpeakable
+from deployments.messages import (
+    Segment,
+    SegmentAudio,
+    SpeechRequest,
+    SpokenSegment,
+    StageStatus,
+    TextAnalysis,
+    VoiceInfo,
+    Word,
+)
+
+RATE_HZ = 16000
+VOICES = (
+    VoiceInfo(
+        name="demo",
+        model="bundled",
+        speaker="F7",
+        emotions=("neutral", "happy", "sad"),
+        sample_rate_hz=RATE_HZ,
+        hop_samples=200,
+        license="demonstration",
+        is_default=True,
+    ),
+    VoiceInfo(name="plain", model="other", speaker="F1", emotions=(), sample_rate_hz=RATE_HZ, hop_samples=200),
+)
+
+
+def spoken(index: int, pcm_S: np.ndarray, pause_s: float = 0.25, cache: str = "miss", rate_hz: int = RATE_HZ):
+    """A segment with these samples."""
+    segment = Segment(
+        text=f"段{index}",
+        normalized=f"段{index}",
+        words=(Word(text="段", pinyin=("duan4",), start_symbol=0, num_symbols=2),),
+        symbols="{d_c$tone4$s_begin$word_begin$emotion_neutral$F7} {uan_c$tone4$s_end$word_end$emotion_neutral$F7}",
+        pause_s=pause_s,
+    )
+    audio = SegmentAudio(
+        pcm_S=pcm_S, sample_rate_hz=rate_hz, frames_T=np.array([3, 4], np.int32), acoustic_s=0.02, vocoder_s=0.01
+    )
+    return SpokenSegment(segment=segment, audio=audio, cache=cache, index=index, text_s=0.0 if index else 0.003)
+
+
+def tone(num_samples: int, hz: float = 440.0, level: float = 0.5, rate_hz: int = RATE_HZ) -> np.ndarray:
+    """int16 samples of a sine."""
+    return np.round(level * 32767 * np.sin(2 * np.pi * hz * np.arange(num_samples) / rate_hz)).astype(np.int16)
+
+
+class Tones:
+    """One segment per clause of the text, 100 ms per character; remembers what it was asked.
+
+    Attributes:
+        refusal: Raised before the first segment.
+        failure: Raised after the first segment.
+        hold: When set, speak waits for it before every segment after the first `num_free`.
+        waiting: Set once speak waits.
+        closed: Set once a generator has ended, however it ended.
+    """
+
+    def __init__(self) -> None:
+        self.requests: list[SpeechRequest] = []
+        self.refusal: BaseException | None = None
+        self.failure: SpeechError | None = None
+        self.hold: asyncio.Event | None = None
+        self.num_free = 0
+        self.waiting = asyncio.Event()
+        self.closed = asyncio.Event()
+        self.status = tuple(StageStatus(stage=stage, ready=True) for stage in ("normalizer", "acoustic", "vocoder"))
+
+    async def speak(self, request: SpeechRequest) -> AsyncGenerator[SpokenSegment, None]:
+        self.requests.append(request)
+        clauses = re.findall(r"\w+", request.text)
+        try:
+            if self.refusal:
+                raise self.refusal
+            if not clauses:
+                raise TextNotSpeakable("Nothing in the text can be spoken.", param="text")
+            for index, clause in enumerate(clauses):
+                if self.hold and index >= self.num_free:
+                    self.waiting.set()
+                    await self.hold.wait()
+                if self.failure and index:
+                    raise self.failure
+                yield spoken(index, tone(1600 * len(clause)), cache="miss" if request.use_cache else "bypass")
+        finally:
+            self.closed.set()
+
+    async def analyse(self, text: str, voice: str, normalize: bool) -> TextAnalysis:
+        segment = spoken(0, tone(1)).segment
+        return TextAnalysis(normalized=text, segments=(segment,))
+
+    async def voices(self) -> tuple[VoiceInfo, ...]:
+        return VOICES
+
+    async def stages(self) -> tuple[StageStatus, ...]:
+        return self.status
