@@ -88,6 +88,11 @@ class StepDecoder:
         """Sequences that are not done."""
         return self._num_active
 
+    @property
+    def num_bytes(self) -> int:
+        """Size of the buffers."""
+        return sum(buffer.nbytes for buffer in self._buffers())
+
     @torch.inference_mode()
     def join(self, memories: Sequence[Tensor], band_widths: Sequence[int]) -> list[Utterance]:
         """Adds utterances; their first step is the next one.
@@ -226,11 +231,13 @@ class StepDecoder:
         if band != self._band:
             self._allocate(max(num_rows, had_rows), band)
         elif num_rows > had_rows:
-            old = (self._cache, self._memory_in, self._made, self._before, self._band_bias, self._life_bias)
+            old = self._buffers()
             self._allocate(max(num_rows, 2 * had_rows), band)
-            new = (self._cache, self._memory_in, self._made, self._before, self._band_bias, self._life_bias)
-            for row_dim, (source, target) in zip((2, 1, 1, 0, 0, 0), zip(old, new, strict=True), strict=True):
+            for row_dim, source, target in zip((2, 1, 1, 0, 0, 0), old, self._buffers(), strict=True):
                 target.narrow(row_dim, 0, had_rows).copy_(source)
+
+    def _buffers(self) -> tuple[Tensor, ...]:
+        return self._cache, self._memory_in, self._made, self._before, self._band_bias, self._life_bias
 
     def _clear(self, utterance: Utterance) -> None:
         """Readies a row for a sequence that joins."""
