@@ -1,0 +1,1 @@
+"""Runtimes of the generator behind one interface."""

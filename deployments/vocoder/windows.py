@@ -1,0 +1,228 @@
+"""Cuts an utterance into windows of a few fixed lengths whose joined results equal the whole.
+
+The generator pads zeros at both ends of what it gets. At the true ends of the utterance that is right, so the first
+window starts at frame 0 and the last one is aligned to end at the last frame. At all other borders the padding spoils
+only a context of a known number of frames, which is thrown away:
+
+    frames   |0 ........................................... n|
+    window 1 |keep keep keep keep|ctx|
+    window 2             |ctx|keep keep keep keep|ctx|
+    window 3                            |ctx|keep keep keep  |
+
+No window reaches past an end, so nothing is padded and no mask is needed. An utterance shorter than the shortest
+window is a single window of its own length.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from deployments.vocoder.hifigan import HifiGanConfig
+
+
+@dataclass(frozen=True, slots=True)
+class Context:
+    """Frames around a frame that its samples depend on."""
+
+    left: int
+    right: int
+
+    @property
+    def total(self) -> int:
+        """Frames lost at a border between two windows."""
+        return self.left + self.right
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """A piece to run through the generator; all numbers are frames of the utterance.
+
+    Attributes:
+        start: First frame that goes in.
+        length: Frames that go in.
+        keep_start: First frame whose samples are right and not yet made.
+        keep_end: One past the last such frame.
+    """
+
+    start: int
+    length: int
+    keep_start: int
+    keep_end: int
+
+
+def _context_of_convolution(low: int, high: int, kernel: int, dilation: int, *, causal: bool) -> tuple[int, int]:
+    reach = (kernel - 1) * dilation
+    return (low - reach, high) if causal else (low - reach // 2, high + reach // 2)
+
+
+def context_of(config: HifiGanConfig) -> Context:
+    """The exact receptive field of a generator.
+
+    Follows the interval of inputs that the samples of frame 0 depend on, from the last layer back to the first.
+
+    Args:
+        config: Sizes of the generator.
+
+    Returns:
+        Frames to the left and right of a frame whose change may change the frame's samples.
+    """
+    causal, hop = config.causal, config.hop_samples
+    low, high = _context_of_convolution(0, hop - 1, config.kernel_size, 1, causal=causal)
+    first_source_sample, last_source_sample = 0, hop - 1
+    for stage in reversed(range(len(config.upsample_scales))):
+        blocks = [
+            _context_of_block(low, high, kernel, dilations, causal=causal)
+            for kernel, dilations in zip(config.resblock_kernel_sizes, config.resblock_dilations, strict=True)
+        ]
+        low, high = min(block[0] for block in blocks), max(block[1] for block in blocks)
+        if config.num_harmonics:
+            scale = config.source_scale(stage)
+            kernel = 1 if scale == 1 else 2 * scale
+            ahead = 0 if causal else kernel - 1 - scale // 2 if scale > 1 else 0
+            first_source_sample = min(first_source_sample, low * scale - (kernel - 1 - ahead))
+            last_source_sample = max(last_source_sample, high * scale + ahead)
+        low, high = _context_of_upsampling(low, high, config, stage)
+    low, high = _context_of_convolution(low, high, config.kernel_size, 1, causal=causal)
+    return Context(
+        left=max(-low, -(first_source_sample // hop)),
+        right=max(high, last_source_sample // hop),
+    )
+
+
+def _context_of_block(low: int, high: int, kernel: int, dilations: Sequence[int], *, causal: bool) -> tuple[int, int]:
+    for dilation in reversed(dilations):
+        low, high = _context_of_convolution(low, high, kernel, 1, causal=causal)
+        low, high = _context_of_convolution(low, high, kernel, dilation, causal=causal)
+    return low, high
+
+
+def _context_of_upsampling(low: int, high: int, config: HifiGanConfig, stage: int) -> tuple[int, int]:
+    """Inputs of a stage's two upsampling paths for an interval of its outputs."""
+    scale, kernel = config.upsample_scales[stage], config.upsample_kernel_sizes[stage]
+    padding = 0 if config.causal else (kernel - scale) // 2
+    repeat_low, repeat_high = _context_of_convolution(low, high, config.kernel_size, 1, causal=config.causal)
+    transpose_low = -((kernel - 1 - padding - low) // scale)  # ceiling of (low + padding - kernel + 1) / scale
+    transpose_high = (high + padding) // scale
+    return min(repeat_low // scale, transpose_low), max(repeat_high // scale, transpose_high)
+
+
+class Planner:
+    """Chooses windows for whole utterances.
+
+    Args:
+        lengths: Window lengths in frames, ascending; those not longer than the context are of no use.
+        context: Of the generator.
+    """
+
+    def __init__(self, lengths: Sequence[int], context: Context) -> None:
+        self.context = context
+        self.lengths = tuple(sorted(length for length in lengths if length > context.total))
+        if not self.lengths:
+            raise ValueError(f"no window is longer than the context of {context.total} frames")
+        self._tables: dict[tuple[int, ...], list[tuple[int, int]]] = {}
+
+    def plan(self, num_frames: int) -> list[Window]:
+        """The windows of an utterance that is complete, in order, for the least number of frames run.
+
+        Args:
+            num_frames: Frames of the utterance, at least 1.
+        """
+        if num_frames < self.lengths[0] or num_frames in self.lengths:
+            return [Window(0, num_frames, 0, num_frames)]
+        return self.lay(self.choose(num_frames - self.context.total, num_frames), 0, num_frames)
+
+    def choose(self, target: int, num_frames: int) -> list[int]:
+        """Lengths, ascending, whose kept parts (length less context) add up to the target for the least sum.
+
+        Args:
+            target: Frames that interior windows would have to keep.
+            num_frames: Frames of the utterance; no window may be longer.
+        """
+        usable = tuple(length for length in self.lengths if length <= num_frames)
+        longest = usable[-1]
+        # Far from the end the longest window is the best one; the table decides only the last stretch.
+        num_longest = max(0, target // (longest - self.context.total) - 2)
+        rest = target - num_longest * (longest - self.context.total)
+        table = self._table(usable)
+        chosen = [longest] * num_longest
+        while rest > 0:
+            length = table[rest][1]
+            chosen.append(length)
+            rest -= length - self.context.total
+        return sorted(chosen)
+
+    def _table(self, usable: tuple[int, ...]) -> list[tuple[int, int]]:
+        """For every target up to three of the longest windows: the least sum of lengths, and a length to start with."""
+        if usable not in self._tables:
+            table = [(0, 0)]
+            for target in range(1, 3 * (usable[-1] - self.context.total) + 1):
+                rests = ((length, max(0, target - (length - self.context.total))) for length in usable)
+                table.append(min((length + table[rest][0], length) for length, rest in rests))
+            self._tables[usable] = table
+        return self._tables[usable]
+
+    def lay(self, lengths: Sequence[int], made: int, num_frames: int) -> list[Window]:
+        """Lays windows of the given lengths from the first frame not yet made; the last one ends with the utterance."""
+        windows = []
+        for place, length in enumerate(lengths):
+            is_last = place == len(lengths) - 1
+            start = num_frames - length if is_last else max(0, made - self.context.left)
+            end = num_frames if is_last else start + length - self.context.right
+            windows.append(Window(start, length, made, end))
+            made = end
+        return windows
+
+
+class Feed:
+    """Windows of an utterance whose frames arrive in pieces and whose end is not yet known.
+
+    Args:
+        planner: Lengths and context.
+    """
+
+    def __init__(self, planner: Planner) -> None:
+        self._planner = planner
+        self._num_frames = 0
+        self._made = 0
+
+    @property
+    def first_needed(self) -> int:
+        """Frames before this one will not be asked for again; also the last window of any length starts after it."""
+        longest = self._planner.lengths[-1]
+        return max(0, min(self._made - self._planner.context.left, self._num_frames - longest))
+
+    def push(self, num_frames: int) -> list[Window]:
+        """Tells of new frames.
+
+        Args:
+            num_frames: How many have arrived.
+
+        Returns:
+            Every window that can run now: its right context exists. Short ones first, so that sound starts early.
+        """
+        self._num_frames += num_frames
+        windows: list[Window] = []
+        context = self._planner.context
+        while True:
+            start = max(0, self._made - context.left)
+            fitting = [length for length in self._planner.lengths if start + length <= self._num_frames]
+            if not fitting:
+                return windows
+            length = fitting[-1] if self._made else fitting[0]
+            windows.append(Window(start, length, self._made, start + length - context.right))
+            self._made = start + length - context.right
+
+    def finish(self) -> list[Window]:
+        """Tells that no more frames will come; returns the windows of what is left, none for an empty utterance."""
+        planner, num_frames = self._planner, self._num_frames
+        if self._made == num_frames:
+            return []
+        if self._made == 0:
+            self._made = num_frames
+            return planner.plan(num_frames)
+        # The last window keeps its right context too, as it ends where the utterance ends.
+        target = num_frames - self._made - planner.context.right
+        windows = planner.lay(planner.choose(max(1, target), num_frames), self._made, num_frames)
+        self._made = num_frames
+        return windows

@@ -1,0 +1,194 @@
+import random
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from deployments.batching import Limits, Ticket
+from deployments.errors import ConfigurationInvalid, DeadlineExceeded, NotReady, SynthesisFailed, VoiceNotFound
+from deployments.messages import MelSpectrogram, VocoderRequest
+from deployments.settings import Batching, VocoderSettings
+from deployments.vocoder.backends.base import Backend
+from deployments.vocoder.engine import Item, VocoderEngine, VocoderTicket, WindowStepper, load_voice
+from deployments.vocoder.voice import VocoderVoice
+from deployments.vocoder.windows import Window
+from deployments.voices.folder import VoiceFolder
+
+KINDS = ("demo", "voc_causal", "voc_nsf")
+MakeMel = Callable[[VocoderVoice, int, int], NDArray[np.float32]]
+AnyVoice = Callable[[str], VocoderVoice]
+
+
+class Recorder:
+    """Runs the real backend and notes every batch."""
+
+    name = "recorder"
+
+    def __init__(self, inner: Backend) -> None:
+        self.inner = inner
+        self.batches: list[tuple[int, int]] = []
+
+    def run(self, mel_BMF: Tensor, excitation_B1S: Tensor | None) -> Tensor:
+        self.batches.append((mel_BMF.shape[0], mel_BMF.shape[2]))
+        if torch.any(mel_BMF == 99.0):
+            raise RuntimeError("this one breaks the runtime")
+        return self.inner.run(mel_BMF, excitation_B1S)
+
+
+@pytest.fixture
+def recorder(any_voice: AnyVoice) -> Recorder:
+    return Recorder(any_voice("voc_causal").backend)
+
+
+@pytest.fixture
+def stepper(any_voice: AnyVoice, recorder: Recorder) -> WindowStepper:
+    voices = {kind: any_voice(kind) for kind in KINDS}
+    voices["voc_causal"] = replace(voices["voc_causal"], backend=recorder, fallback=recorder)
+    return WindowStepper(voices, lambda: Limits(max_batch_size=4, max_batch_cost=1024))
+
+
+def item(mel_FM: NDArray[np.float32], voice: str, *, key: int = 0, priority: int = 0) -> Item:
+    request = VocoderRequest(voice=voice, noise_key=key, priority=priority)
+    frames_T = np.array([len(mel_FM)], dtype=np.int32)
+    return request, MelSpectrogram(mel_FM=mel_FM, frames_T=frames_T, queue_s=1.0, model_s=2.0)
+
+
+def ticket(made: Item) -> VocoderTicket:
+    return Ticket(made, len(made[1].mel_FM), made[0].priority)
+
+
+def run(stepper: WindowStepper) -> None:
+    while stepper.in_progress:
+        stepper.step()
+
+
+def windows(num_frames: int) -> NDArray[np.float32]:
+    return np.random.default_rng(num_frames).normal(size=(num_frames, 80)).astype(np.float32)
+
+
+def test_any_mix_of_voices_lengths_and_orders_gives_what_each_gets_alone(
+    any_voice: AnyVoice, any_folder: Callable[[str], VoiceFolder], make_mel: MakeMel
+) -> None:
+    rng = random.Random(1)
+    cases = [(kind, rng.choice([1, 9, 63, 64, 65, 130, 257]), rng.getrandbits(64)) for kind in KINDS * 3]
+    mels = [make_mel(any_voice(kind), frames, seed) for seed, (kind, frames, _) in enumerate(cases)]
+    engine = VocoderEngine([any_folder(kind) for kind in KINDS], VocoderSettings(backend="torch"), "cpu")
+    tickets = engine.submit(
+        [item(mel, kind, key=key, priority=rng.randrange(3)) for mel, (kind, _, key) in zip(mels, cases, strict=True)]
+    )
+    for made, mel_FM, (kind, frames, key) in zip(tickets, mels, cases, strict=True):
+        audio = made.future.result(timeout=60)
+        voice = any_voice(kind)
+        piece = voice.utterance(mel_FM, key), Window(0, frames, 0, frames)
+        alone_S = replace(voice, backend=voice.fallback).synthesize([piece])[0]
+        assert np.abs(audio.pcm_S.astype(np.int32) - alone_S).max() <= 1
+        assert audio.sample_rate_hz == 16000
+        assert audio.frames_T.tolist() == [frames]
+        assert audio.acoustic_s == 3.0
+        assert audio.vocoder_s > 0
+    engine.close()
+    with pytest.raises(NotReady):
+        engine.submit([item(mels[0], cases[0][0])])
+    assert "closed" in engine.why_unhealthy()
+
+
+def test_windows_of_one_length_run_together_up_to_the_budget(stepper: WindowStepper, recorder: Recorder) -> None:
+    stepper.admit([ticket(item(windows(256), "voc_causal")) for _ in range(6)])
+    run(stepper)
+    assert recorder.batches == [(4, 256), (2, 256)]
+
+
+def test_first_windows_go_first_and_requests_take_turns(stepper: WindowStepper) -> None:
+    long, short = ticket(item(windows(2000), "voc_causal")), ticket(item(windows(64), "voc_causal"))
+    stepper.admit([long])
+    stepper.step()
+    stepper.step()
+    stepper.admit([short])
+    stepper.step()
+    assert short.future.done()
+    assert not long.future.done()
+
+
+def test_a_later_segment_yields_to_first_segments_but_not_for_ever(stepper: WindowStepper) -> None:
+    later = ticket(item(windows(64), "voc_causal", priority=3))
+    stepper.admit([later])
+    overtaken = 0
+    for _ in range(20):
+        # Another length keeps them out of the later one's batch.
+        stepper.admit([ticket(item(windows(96), "voc_causal"))])
+        stepper.step()
+        if later.future.done():
+            break
+        overtaken += 1
+    assert 1 <= overtaken < 20
+
+
+def test_voices_never_share_a_batch(
+    stepper: WindowStepper, recorder: Recorder, make_mel: MakeMel, any_voice: AnyVoice
+) -> None:
+    tickets = [
+        ticket(item(make_mel(any_voice(kind), 64, seed), kind))
+        for seed, kind in enumerate(["voc_causal", "voc_nsf"] * 2)
+    ]
+    stepper.admit(tickets)
+    run(stepper)
+    assert recorder.batches == [(2, 64)]
+    assert all(made.future.exception() is None for made in tickets)
+
+
+def bad_mels() -> Iterator[tuple[str, NDArray[np.float32]]]:
+    yield "empty", np.zeros((0, 80), dtype=np.float32)
+    yield "too wide", np.zeros((64, 82), dtype=np.float32)
+    yield "not a number", np.full((64, 80), np.nan, dtype=np.float32)
+    yield "breaks the runtime", np.full((64, 80), 99.0, dtype=np.float32)
+
+
+@pytest.mark.parametrize(("mel_FM"), [mel for _, mel in bad_mels()], ids=[name for name, _ in bad_mels()])
+def test_a_bad_item_fails_alone(stepper: WindowStepper, mel_FM: NDArray[np.float32]) -> None:
+    tickets = [ticket(item(mel, "voc_causal")) for mel in (windows(64), mel_FM, windows(64))]
+    stepper.admit(tickets)
+    run(stepper)
+    assert isinstance(tickets[1].future.exception(), SynthesisFailed)
+    assert np.array_equal(tickets[0].future.result().pcm_S, tickets[2].future.result().pcm_S)
+
+
+def test_an_unknown_voice_is_named_with_those_that_exist(stepper: WindowStepper) -> None:
+    made = ticket(item(windows(64), "nobody"))
+    stepper.admit([made])
+    error = made.future.exception()
+    assert isinstance(error, VoiceNotFound)
+    assert "'nobody'" in error.message
+    assert all(kind in error.message for kind in KINDS)
+
+
+def test_unwanted_work_is_dropped_before_it_costs_anything(stepper: WindowStepper, recorder: Recorder) -> None:
+    gone, late = ticket(item(windows(640), "voc_causal")), ticket(item(windows(640), "voc_causal"))
+    stepper.admit([gone, late])
+    stepper.step()
+    assert len(recorder.batches) == 1
+    gone.future.cancel()
+    late.deadline = 0.0
+    stepper.step()
+    assert len(recorder.batches) == 1
+    assert not stepper.in_progress
+    assert isinstance(late.future.exception(), DeadlineExceeded)
+
+
+def test_limits_change_on_the_live_engine(any_folder: Callable[[str], VoiceFolder]) -> None:
+    engine = VocoderEngine([any_folder("voc_causal")], VocoderSettings(backend="torch"), "cpu")
+    engine.reconfigure(Batching(max_batch_size=1))
+    tickets: Sequence[VocoderTicket] = engine.submit([item(windows(64), "voc_causal")] * 3)
+    assert [len(made.future.result(timeout=60).pcm_S) for made in tickets] == [64 * 200] * 3
+    assert engine.num_waiting == 0
+    assert engine.why_unhealthy() == ""
+    engine.close()
+
+
+def test_window_lengths_below_the_context_name_the_setting(any_folder: Callable[[str], VoiceFolder]) -> None:
+    with pytest.raises(ConfigurationInvalid, match=r"vocoder\.window_frames=\[16, 36\].*at least 72") as caught:
+        load_voice(any_folder("voc_noncausal"), VocoderSettings(window_frames=(16, 36)), "cpu")
+    assert caught.value.param == "vocoder.window_frames"
