@@ -9,6 +9,7 @@ from typing import Any, Final
 
 import numpy as np
 import yaml
+from numpy.lib import format as npy
 from numpy.typing import NDArray
 
 from deployments.errors import VoiceInvalid
@@ -95,13 +96,14 @@ def read_array(path: Path, what: str, shapes: tuple[tuple[int, ...], ...]) -> ND
             f"{path} is missing; config.yaml asks for it ({what}, shape {wanted}). {AGAIN} with this file.", str(path)
         )
     try:
-        array = np.load(path, mmap_mode=None, allow_pickle=False)
-    except (OSError, ValueError, EOFError) as error:
+        with path.open("rb") as stream:
+            array = npy.read_array(stream, allow_pickle=False)
+    except (OSError, ValueError, EOFError, MemoryError) as error:
         raise VoiceInvalid(f"{path} is not a numpy array of numbers: {_line(error)}. {AGAIN}.", str(path)) from error
-    if not isinstance(array, np.ndarray) or array.shape not in shapes or array.dtype.kind not in "fiu":
-        got = f"{array.dtype} {array.shape}" if isinstance(array, np.ndarray) else type(array).__name__
+    if array.shape not in shapes or array.dtype.kind not in "fiu":
+        got = f"{array.dtype} {array.shape}"
         raise VoiceInvalid(f"{path} must be {what}, numbers of shape {wanted} (got {got}). {AGAIN}.", str(path))
-    flat = array.astype(np.float32).reshape(-1)
+    flat: NDArray[np.float32] = array.astype(np.float32).reshape(-1)
     if not np.isfinite(flat).all():
         raise VoiceInvalid(f"{path} holds values that are not finite. {AGAIN}.", str(path))
     return flat

@@ -58,7 +58,10 @@ def read_symbols(
     try:
         symbols = SymbolTables.of({"speaker": speakers, **rows})
     except ValueError as error:
-        raise VoiceInvalid(f"The symbol tables of {path} are broken: {error}. {AGAIN}.", str(path / "dict")) from error
+        raise VoiceInvalid(
+            f"The symbol tables of {path} ({path / 'dict'}, am/config.yaml) are broken: {error}. {AGAIN}.",
+            str(path / "dict"),
+        ) from error
     for table, needed in {**_NEEDED, "speaker": speakers}.items():
         lacking = [symbol for symbol in needed if not symbols.has(table, symbol)]
         if lacking:

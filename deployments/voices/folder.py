@@ -114,7 +114,7 @@ def voice_names(path: Path) -> tuple[str, ...]:
     """Names in voices.json, the default first; without voices.json the sub-folders of voices/ by name.
 
     Raises:
-        VoiceInvalid: There is no voice, or voices.json is broken or names what is no folder of voices/.
+        VoiceInvalid: There is no voice, or voices.json is broken or names what cannot be a folder of voices/.
     """
     root = path / "voices"
     listing = root / "voices.json"
@@ -139,8 +139,6 @@ def voice_names(path: Path) -> tuple[str, ...]:
     for name in names:
         if not isinstance(name, str) or not re.fullmatch(r"[\w][\w.\-]*", name):
             raise VoiceInvalid(f"{listing}: {name!r} is not the name of a voice folder. {config.AGAIN}.", str(listing))
-        if not (root / name).is_dir():
-            raise VoiceInvalid(f"{root / name} is missing; {listing} lists it. {config.AGAIN}.", str(root / name))
     return tuple(names)
 
 
@@ -161,6 +159,8 @@ def newest_checkpoint(folder: Path) -> Path:
 
 
 def _open_voice(path: Path, model: str) -> VoiceFolder:
+    if not path.is_dir():
+        raise VoiceInvalid(f"{path} is missing; voices.json lists it. {config.AGAIN}.", str(path))
     configs = {part: config.read_yaml(path / part / "config.yaml") for part in _PARTS}
     acoustic_params, vocoder_params = (
         config.section(configs[part], path / part / "config.yaml", "Model", network, "params")
