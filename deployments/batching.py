@@ -79,7 +79,7 @@ class Ticket(Generic[Item, Result]):
         if self.future.done():
             return False
         if self.deadline is not None and time.monotonic() > self.deadline:
-            self.fail(DeadlineExceeded("The request's time was up before its turn came; retry later or ask for less."))
+            self.fail(DeadlineExceeded("The request's time was up before it was done; retry later or ask for less."))
             return False
         return True
 
@@ -157,7 +157,9 @@ class WorkLoop(Generic[Item, Result]):
         self._changed = threading.Condition()
         self._waiting: list[Ticket[Item, Result]] = []
         self._admitting: list[Ticket[Item, Result]] = []
-        self._closed = threading.Event()
+        self._closed = False
+        self._ended = threading.Event()
+        self._broken = ""
         self._timeouts_in_a_row = 0
         self._generation = 0
         self._step_started_at: float | None = None
@@ -189,8 +191,10 @@ class WorkLoop(Generic[Item, Result]):
             for item, priority, timeout_s in zip(items, priorities, timeouts_s, strict=True)
         ]
         with self._changed:
-            if self._closed.is_set():
+            if self._closed:
                 raise NotReady(f"The {self._name} is shutting down; retry.", retry_after_s=1.0)
+            if self._broken:
+                raise NotReady(f"The {self._name} cannot start again: {self._broken}; retry.", retry_after_s=1.0)
             self._waiting.extend(tickets)
             self._changed.notify_all()
         return tickets
@@ -202,8 +206,10 @@ class WorkLoop(Generic[Item, Result]):
 
     def why_unhealthy(self) -> str:
         """Empty while the loop is fit to serve, else the reason."""
-        if self._closed.is_set():
+        if self._closed:
             return f"the {self._name} is closed"
+        if self._broken:
+            return f"the {self._name} cannot start again: {self._broken}"
         if self._timeouts_in_a_row >= self._limits.max_timeouts:
             return f"{self._timeouts_in_a_row} batches in a row ran past batch_timeout_s={self._limits.batch_timeout_s}"
         return ""
@@ -211,20 +217,25 @@ class WorkLoop(Generic[Item, Result]):
     def close(self) -> None:
         """Refuses new work and fails what waits; work in progress is finished by its thread if it can be."""
         with self._changed:
-            self._closed.set()
+            self._closed = True
             waiting, self._waiting = self._waiting, []
             self._changed.notify_all()
         for ticket in waiting:
             ticket.fail(NotReady(f"The {self._name} is shutting down; retry.", retry_after_s=1.0))
 
+    def join(self, timeout_s: float | None = None) -> bool:
+        """Waits until a closed loop has finished its work in progress; False when the time was up before."""
+        return self._ended.wait(timeout_s)
+
     def _start_thread(self) -> None:
-        self._generation += 1
         threading.Thread(target=self._run, args=(self._generation,), name=self._name, daemon=True).start()
 
     def _run(self, generation: int) -> None:
         while True:
             with self._changed:
                 if not self._wait_for_work(generation):
+                    if generation == self._generation:
+                        self._ended.set()
                     return
                 stepper = self._stepper
                 admitted = choose(self._waiting, stepper.in_progress, self._limits)
@@ -239,8 +250,8 @@ class WorkLoop(Generic[Item, Result]):
                 self._admitting = []
                 self._step_started_at = None
                 self._timeouts_in_a_row = 0
-                if not intact:
-                    self._stepper = self._make_stepper()
+                if not intact and not self._renew():
+                    return
 
     def _wait_for_work(self, generation: int) -> bool:
         """Waits, holding the condition, until there is work; False when this thread has to end."""
@@ -248,7 +259,7 @@ class WorkLoop(Generic[Item, Result]):
             self._waiting = [ticket for ticket in self._waiting if ticket.wanted()]
             if self._waiting or self._stepper.in_progress:
                 return True
-            if self._closed.is_set():
+            if self._closed:
                 return False
             self._changed.wait()
         return False
@@ -271,9 +282,27 @@ class WorkLoop(Generic[Item, Result]):
             return False
         return True
 
+    def _renew(self) -> bool:
+        """Replaces the stepper, holding the condition; where that fails the loop ends and says why."""
+        try:
+            self._stepper = self._make_stepper()
+        except Exception as error:
+            log.exception("%s: could not be built again", self._name)
+            self._broken = repr(error)
+            waiting, self._waiting = self._waiting, []
+            for ticket in waiting:
+                ticket.fail(NotReady(f"The {self._name} cannot start again; retry.", retry_after_s=1.0))
+            self._ended.set()
+            return False
+        return True
+
     def _watch(self) -> None:
-        """Gives up steps that outlive their limit; looks four times per limit, so that steps stay free of its cost."""
-        while not self._closed.wait(self._limits.batch_timeout_s / 4):
+        """Gives up steps that outlive their limit.
+
+        It looks four times per limit, so that steps stay free of its cost, and once a second at least, so that a
+        shorter limit holds soon after it is set.
+        """
+        while not self._ended.wait(min(self._limits.batch_timeout_s / 4, 1.0)):
             limit_s = self._limits.batch_timeout_s
             with self._changed:
                 started = self._step_started_at
@@ -283,8 +312,9 @@ class WorkLoop(Generic[Item, Result]):
                 self._timeouts_in_a_row += 1
                 self._step_started_at = None
                 self._admitting = []
-                self._stepper = self._make_stepper()
-                self._start_thread()
+                self._generation += 1  # the stuck thread ends should it ever come back
+                if self._renew():
+                    self._start_thread()
             log.error("%s: a batch of %d ran past %.1f s and was given up", self._name, len(stuck), limit_s)
             fault = StageStuck(f"The {self._name} did not finish a batch within {limit_s} s; retry.", retry_after_s=1.0)
             for ticket in stuck:
