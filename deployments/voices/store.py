@@ -47,7 +47,11 @@ class VoiceStore:
                         "Name the voices to serve in voices.sources, so that each name comes once.",
                         "voices.sources",
                     )
-        default = settings.default if settings.default is not None else next(iter(folders), "")
+        if not folders:
+            raise ConfigurationInvalid(
+                "The sources serve no voice; name at least one in voices.sources.", "voices.sources"
+            )
+        default = settings.default if settings.default is not None else next(iter(folders))
         if default not in folders:
             raise ConfigurationInvalid(
                 f"voices.default is {default!r}, which no source has. Served are: {', '.join(folders)}.",
@@ -94,8 +98,11 @@ def locate(source: VoiceSource, cache_dir: Path) -> Path:
     """
     if source.model == BUNDLED:
         return Path(str(resources.files("deployments.voices").joinpath(BUNDLED)))
-    path = Path(source.model).expanduser()
-    if path.exists():
+    try:
+        path = Path(source.model).expanduser()
+    except RuntimeError:  # "~name" of a user that this machine does not have
+        path = Path(source.model)
+    if source.model and path.exists():
         return path.resolve()
     if source.model.startswith(("/", "./", "../", "~")) or source.model in (".", ".."):
         raise VoiceInvalid(
