@@ -30,6 +30,7 @@ MEDIA_TYPES = {
 }
 OPUS_RATES_HZ = (8000, 12000, 16000, 24000, 48000)
 OPUS_PAGE_US = 100_000
+LAME_DELAY = 576
 
 
 class Encoder(Protocol):
@@ -124,6 +125,8 @@ class Sink(io.RawIOBase):
     def write(self, data: Any) -> int:
         """Writes at the position, as files do, but never over bytes that were taken."""
         block = bytes(data)
+        if not block:
+            return 0
         start = self._position - self._num_taken
         self._position += len(block)
         if start < 0:
@@ -218,6 +221,8 @@ class CodecEncoder:
         self._bit_rate = bit_rate
         self._sink = Sink(streamed=streamed)
         self._num_samples = 0
+        self._is_open_ended = streamed
+        self._is_headless = codec == "mp3"
         self._resampler: soxr.ResampleStream | None = None
 
     def start(self, sample_rate_hz: int) -> bytes:
@@ -242,7 +247,7 @@ class CodecEncoder:
         if self._resampler is not None:
             pcm_S = self._resampler.resample_chunk(pcm_S)
         self._encode(pcm_S)
-        return self._sink.take()
+        return self._take()
 
     def finish(self) -> bytes:
         """Encodes what is left and closes the container."""
@@ -250,7 +255,14 @@ class CodecEncoder:
             self._encode(self._resampler.resample_chunk(np.zeros(0, np.int16), last=True))
         self._container.mux(self._stream.encode(None))
         self._container.close()
-        return self._sink.take(last=True)
+        return self._take(last=True)
+
+    def _take(self, *, last: bool = False) -> bytes:
+        data = self._sink.take(last=last)
+        if not (self._is_headless and data):
+            return data
+        self._is_headless = False
+        return mend_lame_tag(data, None if self._is_open_ended else self._num_samples, self._rate_hz)
 
     def _encode(self, pcm_S: NDArray[np.int16]) -> None:
         if not pcm_S.size:
@@ -261,3 +273,26 @@ class CodecEncoder:
         frame.pts = self._num_samples
         self._num_samples += pcm_S.size
         self._container.mux(self._stream.encode(frame))
+
+
+def mend_lame_tag(data: bytes, num_samples: int | None, sample_rate_hz: int) -> bytes:
+    """Writes start-up delay and padding into the first frame of an mp3.
+
+    FFmpeg writes the delay only when it closes the file, and the padding of the last packet only, where LAME may have
+    filled up two.
+
+    Args:
+        data: The head of the file, with the whole first frame.
+        num_samples: What was encoded, None when that is not known yet: no padding is declared.
+        sample_rate_hz: Of the file.
+
+    Source: Mp3 Info Tag rev. 1: "Xing" or "Info", flags, frames, bytes, table, quality (120 bytes), then 21 bytes to
+    the field of 12 bits delay and 12 bits padding.
+    """
+    tag = max(data.find(b"Xing", 0, 400), data.find(b"Info", 0, 400))
+    padding = 0
+    if num_samples is not None:
+        num_frames = int.from_bytes(data[tag + 8 : tag + 12], "big")
+        padding = num_frames * (1152 if sample_rate_hz >= 32000 else 576) - LAME_DELAY - num_samples
+    field = (LAME_DELAY << 12 | padding).to_bytes(3, "big")
+    return data[: tag + 141] + field + data[tag + 144 :]
