@@ -104,3 +104,58 @@ class Tones:
 
     async def stages(self) -> tuple[StageStatus, ...]:
         return self.status
+
+
+class Connection:
+    """One request over bare ASGI, whose caller may leave.
+
+    Attributes:
+        gone: Set it, and the caller has left.
+        sent: Messages of the application so far.
+        body_begun: Set when the first byte of the body was sent.
+    """
+
+    def __init__(self, app, path: str, body: bytes, headers: dict[str, str] | None = None) -> None:
+        self.gone = asyncio.Event()
+        self.body_begun = asyncio.Event()
+        self.sent: list[dict] = []
+        self._app = app
+        self._unread = [{"type": "http.request", "body": body, "more_body": False}]
+        raw = [(name.encode(), value.encode()) for name, value in (headers or {}).items()]
+        self._scope = {
+            "type": "http",
+            "asgi": {"version": "3.0", "spec_version": "2.4"},
+            "http_version": "1.1",
+            "method": "POST",
+            "scheme": "http",
+            "path": path,
+            "raw_path": path.encode(),
+            "root_path": "",
+            "query_string": b"",
+            "headers": [(b"content-length", str(len(body)).encode()), *raw],
+            "client": ("127.0.0.1", 1),
+            "server": ("127.0.0.1", 8000),
+            "state": {},
+        }
+
+    async def run(self) -> None:
+        await self._app(self._scope, self._receive, self._send)
+
+    @property
+    def status(self) -> int | None:
+        return self.sent[0]["status"] if self.sent else None
+
+    @property
+    def body(self) -> bytes:
+        return b"".join(message.get("body", b"") for message in self.sent)
+
+    async def _receive(self) -> dict:
+        if self._unread:
+            return self._unread.pop()
+        await self.gone.wait()
+        return {"type": "http.disconnect"}
+
+    async def _send(self, message: dict) -> None:
+        self.sent.append(message)
+        if message.get("body"):
+            self.body_begun.set()
