@@ -44,7 +44,7 @@ def test_golden_symbol_strings_become_the_golden_indices(folder: Path) -> None:
 item_rows = st.tuples(*(st.integers(0, len(getattr(TABLES, field)) - len(RESERVED) - 1) for field in FIELDS))
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=50, deadline=None)
 @given(rows=st.lists(item_rows, min_size=1, max_size=40), blank=st.sampled_from([" ", "  ", "\n", "\t "]))
 def test_parse_gives_back_the_rows_a_string_was_made_of(rows: list[tuple[int, ...]], blank: str) -> None:
     text = blank.join(
@@ -56,7 +56,7 @@ def test_parse_gives_back_the_rows_a_string_was_made_of(rows: list[tuple[int, ..
     np.testing.assert_array_equal(parsed, np.array(rows))
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(text=st.text(alphabet="{}$ #4_~ab\n", max_size=40) | st.text(max_size=30))
 def test_whatever_is_no_segment_is_an_invalid_request(text: str) -> None:
     with pytest.raises(InvalidRequest) as raised:
