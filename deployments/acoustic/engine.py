@@ -65,3 +65,7 @@ class AcousticEngine:
     def close(self) -> None:
         """Refuses new work and fails what waits."""
         self._loop.close()
+
+    def join(self, timeout_s: float | None = None) -> bool:
+        """Waits until a closed engine has finished its work in progress; False when the time was up before."""
+        return self._loop.join(timeout_s)
