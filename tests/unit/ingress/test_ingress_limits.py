@@ -42,8 +42,8 @@ class TestTime:
             await client.post(SPEECH, json={"input": TEXT})
         assert tones.requests[0].timeout_s == 7
 
-    async def test_a_late_segment_breaks_a_stream_off(self, held):
-        connection = Connection(build_app(held, IngressSettings(request_timeout_s=0.05)), SPEECH, STREAM)
+    async def test_a_late_segment_breaks_a_stream_off(self, app_of, held):
+        connection = Connection(app_of(held, request_timeout_s=0.05), SPEECH, STREAM)
         with pytest.raises(RuntimeError):
             await connection.run()
         assert connection.status == 200
@@ -69,10 +69,10 @@ class TestTime:
 
 class TestCallersThatLeave:
     @pytest.mark.parametrize(("path", "body"), [(SPEECH, BODY), (SPEECH, STREAM), ("/tts", b'{"text": "a"}')])
-    async def test_before_the_first_segment(self, tones, path, body, caplog):
+    async def test_before_the_first_segment(self, app_of, tones, path, body, caplog):
         caplog.set_level(logging.INFO, logger="deployments.ingress")
         tones.hold = asyncio.Event()
-        connection = Connection(build_app(tones, IngressSettings()), path, body)
+        connection = Connection(app_of(tones), path, body)
         async with asyncio.timeout(LIMIT_S), asyncio.TaskGroup() as group:
             group.create_task(connection.run())
             await tones.waiting.wait()
@@ -82,9 +82,9 @@ class TestCallersThatLeave:
         assert connection.status == 499
         assert f"POST {path} 499 " in caplog.text
 
-    async def test_while_a_stream_waits_for_its_next_segment(self, held, caplog):
+    async def test_while_a_stream_waits_for_its_next_segment(self, app_of, held, caplog):
         caplog.set_level(logging.INFO, logger="deployments.ingress")
-        connection = Connection(build_app(held, IngressSettings()), SPEECH, STREAM)
+        connection = Connection(app_of(held), SPEECH, STREAM)
         async with asyncio.timeout(LIMIT_S), asyncio.TaskGroup() as group:
             group.create_task(connection.run())
             await connection.body_begun.wait()
@@ -95,9 +95,9 @@ class TestCallersThatLeave:
         assert f"POST {SPEECH} 499 " in caplog.text
 
     @pytest.mark.parametrize("body", [BODY, STREAM])
-    async def test_a_cancelled_request_ends_its_work(self, held, body, caplog):
+    async def test_a_cancelled_request_ends_its_work(self, app_of, held, body, caplog):
         caplog.set_level(logging.INFO, logger="deployments.ingress")
-        connection = Connection(build_app(held, IngressSettings()), SPEECH, body)
+        connection = Connection(app_of(held), SPEECH, body)
         task = asyncio.create_task(connection.run())
         async with asyncio.timeout(LIMIT_S):
             await held.waiting.wait()
@@ -107,7 +107,7 @@ class TestCallersThatLeave:
         assert held.closed.is_set()
         assert f"POST {SPEECH} 499 " in caplog.text
 
-    async def test_work_that_cleans_up_slowly_does_not_hold_the_answer(self, tones, monkeypatch):
+    async def test_work_that_cleans_up_slowly_does_not_hold_the_answer(self, app_of, tones, monkeypatch):
         monkeypatch.setattr("deployments.ingress.answer.GRACE_S", 0.01)
         release = asyncio.Event()
 
@@ -121,7 +121,7 @@ class TestCallersThatLeave:
                     self.closed.set()
 
         service = Stubborn()
-        connection = Connection(build_app(service, IngressSettings(request_timeout_s=0.01)), SPEECH, BODY)
+        connection = Connection(app_of(service, request_timeout_s=0.01), SPEECH, BODY)
         async with asyncio.timeout(LIMIT_S):
             await connection.run()
             assert connection.status == 504
@@ -131,8 +131,8 @@ class TestCallersThatLeave:
 
 
 class TestStreams:
-    async def test_body_starts_before_the_last_segment(self, held):
-        connection = Connection(build_app(held, IngressSettings()), SPEECH, STREAM)
+    async def test_body_starts_before_the_last_segment(self, app_of, held):
+        connection = Connection(app_of(held), SPEECH, STREAM)
         async with asyncio.timeout(LIMIT_S), asyncio.TaskGroup() as group:
             group.create_task(connection.run())
             await held.waiting.wait()
@@ -141,9 +141,9 @@ class TestStreams:
         assert [len(message.get("body", b"")) for message in connection.sent] == [0, 6400, 8000 + 6400, 0]
         assert connection.sent[-1]["more_body"] is False
 
-    async def test_a_fault_midway_breaks_off(self, tones):
+    async def test_a_fault_midway_breaks_off(self, app_of, tones):
         tones.failure = SynthesisFailed("The vocoder failed.")
-        connection = Connection(build_app(tones, IngressSettings()), SPEECH, STREAM)
+        connection = Connection(app_of(tones), SPEECH, STREAM)
         with pytest.raises(RuntimeError) as caught:
             await connection.run()
         assert caught.value.__cause__ is tones.failure
@@ -157,8 +157,8 @@ class TestStreams:
 
 
 class TestSizes:
-    async def test_declared_size_is_refused_unread(self, tones):
-        connection = Connection(build_app(tones, IngressSettings(max_body_bytes=10)), SPEECH, b"x" * 11)
+    async def test_declared_size_is_refused_unread(self, app_of, tones):
+        connection = Connection(app_of(tones, max_body_bytes=10), SPEECH, b"x" * 11)
         connection._unread.clear()
         async with asyncio.timeout(LIMIT_S):
             await connection.run()
@@ -183,8 +183,8 @@ class TestSizes:
             is_error(await client.post(SPEECH, content=body + b" "), 413, "too_large")
 
     @pytest.mark.parametrize("length", ["abc", "-1", "1e3", "٣"])
-    async def test_nonsense_length(self, tones, length):
-        connection = Connection(build_app(tones, IngressSettings()), SPEECH, BODY)
+    async def test_nonsense_length(self, app_of, tones, length):
+        connection = Connection(app_of(tones), SPEECH, BODY)
         connection._scope["headers"] = [(b"content-length", length.encode())]
         await connection.run()
         assert connection.status == 400
