@@ -1,0 +1,90 @@
+"""One local Ray cluster for the whole session, and the real application on it."""
+
+import contextlib
+import os
+import signal
+import socket
+import time
+from dataclasses import dataclass
+
+import httpx
+import pytest
+import ray
+from ray import serve
+from ray.util.state import list_actors
+
+from graph import build
+
+APP = "speech"
+SETTINGS = {
+    "ingress": {"replicas": {"num_cpus": 0.1}},
+    "normalizer": {"replicas": {"num_cpus": 0.1}},
+    "acoustic": {"replicas": {"num_cpus": 0.1, "health_check_period_s": 1.0}},
+    "vocoder": {"replicas": {"num_cpus": 0.1, "health_check_period_s": 1.0}},
+}
+
+
+def free_port():
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+@pytest.fixture(scope="session")
+def cluster():
+    """A Ray cluster with more logical than real cores, Serve on a free port; both shut down at the end."""
+    ray.init(num_cpus=8, log_to_driver=False, include_dashboard=True, dashboard_port=free_port())
+    port = free_port()
+    serve.start(http_options={"host": "127.0.0.1", "port": port})
+    yield f"http://127.0.0.1:{port}"
+    serve.shutdown()
+    ray.shutdown()
+
+
+@dataclass
+class Speech:
+    """The running application, from both sides."""
+
+    handle: object
+    base_url: str
+
+    def client(self, **options):
+        return httpx.AsyncClient(base_url=self.base_url, timeout=60, **options)
+
+    def replica_pids(self, deployment):
+        """Process ids of the replicas of one deployment that are alive."""
+        actors = list_actors(
+            filters=[("class_name", "=", f"ServeReplica:{APP}:{deployment}"), ("state", "=", "ALIVE")], detail=True
+        )
+        return [actor.pid for actor in actors]
+
+    def kill_replicas(self, deployment):
+        """kill -9 of every replica of one deployment; returns how many there were."""
+        pids = self.replica_pids(deployment)
+        for pid in pids:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        return len(pids)
+
+    def wait_until_ready(self, limit_s=60):
+        """Polls /readyz; fails when the service does not become ready in time."""
+        ends = time.monotonic() + limit_s
+        answer = "no answer yet"
+        while time.monotonic() < ends:
+            with contextlib.suppress(httpx.HTTPError):
+                response = httpx.get(f"{self.base_url}/readyz", timeout=10)
+                if response.status_code == 200:
+                    return
+                answer = response.text
+            time.sleep(0.2)
+        raise AssertionError(f"not ready within {limit_s} s: {answer}")
+
+
+@pytest.fixture(scope="session")
+def speech(cluster):
+    """The application of graph.py with the bundled voice."""
+    handle = serve.run(build(SETTINGS), name=APP, route_prefix="/")
+    service = Speech(handle, cluster)
+    service.wait_until_ready()
+    yield service
+    serve.delete(APP)
