@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import reprlib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
@@ -16,6 +17,13 @@ from deployments.errors import VoiceInvalid
 
 AGAIN: Final = "Download the voice again"
 Place = tuple[str, ...]
+
+
+def shown(value: Any) -> str:
+    """A value for an error message, cut short: a few YAML aliases can stand for one that would fill the memory."""
+    short = reprlib.Repr()
+    short.maxlevel = 2
+    return short.repr(value)
 
 
 def read_yaml(path: Path) -> dict[str, Any]:
@@ -58,7 +66,7 @@ def number(params: Mapping[str, Any], key: str, path: Path, default: float | Non
     """
     value = params.get(key, default)
     if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
-        raise VoiceInvalid(f"{path}: {key} must be a number (got {value!r}). {AGAIN}.", str(path))
+        raise VoiceInvalid(f"{path}: {key} must be a number (got {shown(value)}). {AGAIN}.", str(path))
     return float(value)
 
 
@@ -71,7 +79,7 @@ def count(params: Mapping[str, Any], key: str, path: Path) -> int:
     value = number(params, key, path)
     if value < 1 or value != int(value):
         raise VoiceInvalid(
-            f"{path}: {key} must be a positive whole number (got {params.get(key)!r}). {AGAIN}.", str(path)
+            f"{path}: {key} must be a positive whole number (got {shown(params.get(key))}). {AGAIN}.", str(path)
         )
     return int(value)
 
@@ -130,7 +138,9 @@ def audio_numbers(folder: Path, acoustic: Mapping[str, Any], vocoder: Mapping[st
     generator = section(vocoder, voc_path, "Model", "Generator", "params")
     scales = generator.get("upsample_scales")
     if not isinstance(scales, list) or not scales or not all(type(scale) is int and scale > 0 for scale in scales):
-        raise VoiceInvalid(f"{voc_path}: upsample_scales must be positive whole numbers (got {scales!r}). {AGAIN}.")
+        raise VoiceInvalid(
+            f"{voc_path}: upsample_scales must be positive whole numbers (got {shown(scales)}). {AGAIN}."
+        )
     rates: dict[str, int] = {}
     hops = {f"{voc_path}, product of upsample_scales": math.prod(scales)}
     files: list[tuple[Path, Mapping[str, Any]]] = [(am_path, acoustic), (voc_path, vocoder)]

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from deployments.errors import VoiceInvalid
-from deployments.voices.config import AGAIN
+from deployments.voices.config import AGAIN, shown
 from deployments.voices.symbols import EMOTION_PREFIX, NO_EMOTION, SymbolTables
 
 _FILES: Final = {
@@ -94,12 +94,14 @@ def _speakers(path: Path, acoustic_config: Mapping[str, Any]) -> tuple[str, ...]
     listed = unit.get("speaker_list") if isinstance(unit, Mapping) else None
     if listed is None:
         return ()
+    file = path / "am/config.yaml"
     # YAML reads a lone 7 as a number, and some configurations hold a list.
-    names = listed if isinstance(listed, list) else str(listed).split(",")
+    names = listed.split(",") if isinstance(listed, str) else listed if isinstance(listed, list) else [listed]
+    if not all(isinstance(name, str | int) for name in names):
+        raise VoiceInvalid(f"{file}: speaker_list must name speakers (got {shown(listed)}). {AGAIN}.", str(file))
     speakers = tuple(str(name).strip() for name in names if str(name).strip())
     if len(set(speakers)) != len(speakers):
-        file = path / "am/config.yaml"
-        raise VoiceInvalid(f"{file}: speaker_list names a speaker twice ({listed!r}). {AGAIN}.", str(file))
+        raise VoiceInvalid(f"{file}: speaker_list names a speaker twice ({shown(listed)}). {AGAIN}.", str(file))
     return speakers
 
 

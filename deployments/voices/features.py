@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from deployments.errors import VoiceInvalid
-from deployments.voices.config import AGAIN, count, number, read_array
+from deployments.voices.config import AGAIN, count, number, read_array, shown
 
 NSF_ROWS: Final = 2
 """Columns that NSF voices add to the mel spectrogram: normalised F0 and voicing."""
@@ -75,7 +75,7 @@ def f0_line(path: Path, acoustic_params: Mapping[str, Any]) -> tuple[float, floa
         scale, offset = float(std), float(mean)
     else:
         raise VoiceInvalid(
-            f"{am_path}: nsf_norm_type must be mean_std or global (got {kind!r}). {AGAIN}.", str(am_path)
+            f"{am_path}: nsf_norm_type must be mean_std or global (got {shown(kind)}). {AGAIN}.", str(am_path)
         )
     if scale <= 0 or offset < 0:
         raise VoiceInvalid(

@@ -135,10 +135,14 @@ def voice_names(path: Path) -> tuple[str, ...]:
                 f'{listing} is not {{"voices": [names]}}: {error!r:.120}. {config.AGAIN}.', str(listing)
             ) from error
     if not isinstance(names, list) or not names or len(set(map(str, names))) != len(names):
-        raise VoiceInvalid(f"{listing} must list at least one voice, each once (got {names!r}).", str(listing))
+        raise VoiceInvalid(
+            f"{listing} must list at least one voice, each once (got {config.shown(names)}).", str(listing)
+        )
     for name in names:
         if not isinstance(name, str) or not re.fullmatch(r"[\w][\w.\-]*", name):
-            raise VoiceInvalid(f"{listing}: {name!r} is not the name of a voice folder. {config.AGAIN}.", str(listing))
+            raise VoiceInvalid(
+                f"{listing}: {config.shown(name)} is not the name of a voice folder. {config.AGAIN}.", str(listing)
+            )
     return tuple(names)
 
 
@@ -204,8 +208,8 @@ def _language(path: Path, acoustic_config: Mapping[str, Any]) -> str:
     if kind != "PinYin":
         file = path / "am/config.yaml"
         raise VoiceInvalid(
-            f"{file}: the voice was trained on symbols of {kind!r}; this service writes Mandarin (PinYin). Use another "
-            f"voice, or name its language in {path / 'card.yaml'} to serve it all the same.",
+            f"{file}: the voice was trained on symbols of {config.shown(kind)}; this service writes Mandarin (PinYin). "
+            f"Use another voice, or name its language in {path / 'card.yaml'} to serve it all the same.",
             str(file),
         )
     return "zh-CN"

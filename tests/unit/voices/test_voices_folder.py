@@ -1,4 +1,5 @@
 import json
+import re
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -258,6 +259,27 @@ FAULTS: dict[str, tuple[Callable[[Path], Any], str, str]] = {
     ),
     "card of wrong type": (lambda v: write_yaml(v / "card.yaml", {"english": "maybe"}), "card.yaml", "english"),
 }
+
+
+BOMB = "x0: &x0 [a]\n" + "".join(f"x{n}: &x{n} [{', '.join([f'*x{n - 1}'] * 10)}]\n" for n in range(1, 13))
+
+
+@pytest.mark.parametrize(
+    ("file", "key", "said"),
+    [
+        ("voc/config.yaml", "upsample_scales", "upsample_scales must be"),
+        ("voc/config.yaml", "in_channels", "in_channels must be a number"),
+        ("am/config.yaml", "num_mels", "num_mels must be a number"),
+        ("am/config.yaml", "speaker_list", "speaker_list must name speakers"),
+    ],
+)
+def test_aliases_that_stand_for_a_huge_value_do_no_harm(voice: Path, file: str, key: str, said: str) -> None:
+    text = re.sub(rf"^( +{key}:)[^\n]*(\n +-[^\n]*)*", r"\1 *x12", (voice / file).read_text(), flags=re.MULTILINE)
+    assert "*x12" in text
+    (voice / file).write_text(BOMB + text)
+    message = refused(voice)
+    assert said in message
+    assert len(message) < 2000
 
 
 @pytest.mark.parametrize("name", FAULTS)
