@@ -191,7 +191,7 @@ class SqliteCacheSettings(_Strict):
     folder: str = Field("data/cache", description="Folder of the cache files; created where it is missing.")
     max_bytes: Annotated[int, Field(ge=1 << 18)] = Field(1 << 30, description="Size of the file at most, bytes.")
     busy_timeout_ms: Count = Field(250, description="How long a write waits for another process that writes.")
-    read_timeout_ms: Count = Field(100, description="A read that takes longer counts as a fault; the models serve.")
+    read_timeout_ms: Count = Field(200, description="A read that takes longer counts as a fault; the models serve.")
     write_timeout_ms: Count = Field(5000, description="A write that takes longer counts as a fault.")
 
 
@@ -211,7 +211,7 @@ class RedisCacheSettings(_Strict):
         1 << 30, description="Bytes of entries kept in Redis; beyond, what was asked for longest ago goes first."
     )
     max_connections: Count = Field(16, description="Connections per replica.")
-    read_timeout_ms: Count = Field(100, description="A read that takes longer counts as a fault; the models serve.")
+    read_timeout_ms: Count = Field(200, description="A read that takes longer counts as a fault; the models serve.")
     write_timeout_ms: Count = Field(1000, description="A write that takes longer counts as a fault.")
     lock_ms: Annotated[int, Field(ge=50)] = Field(
         2000,

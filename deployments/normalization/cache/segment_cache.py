@@ -53,6 +53,7 @@ class SegmentCache:
     Args:
         settings: Tiers, bounds and time limits.
         metrics: Gets what metrics.METRICS lists, or None.
+        tier: Stands behind the memory in place of the one that the settings name.
         clock: Unix time in seconds.
 
     Raises:
@@ -60,7 +61,12 @@ class SegmentCache:
     """
 
     def __init__(
-        self, settings: CacheSettings, metrics: CacheMetrics | None = None, *, clock: Callable[[], float] = time.time
+        self,
+        settings: CacheSettings,
+        metrics: CacheMetrics | None = None,
+        *,
+        tier: Tier | None = None,
+        clock: Callable[[], float] = time.time,
     ) -> None:
         self._settings = settings
         self._clock = clock
@@ -69,7 +75,7 @@ class SegmentCache:
         self._ledger = Ledger(settings.ledger_entries, settings.touch_interval_s)
         self._flights: SingleFlight[SegmentKey, _Outcome] = SingleFlight()
         self._decoder = Worker("cache-decode")
-        tier = _tier_of(settings, clock)
+        tier = tier or _tier_of(settings, clock)
         self._tier = GuardedTier(tier, settings, self._counters) if tier is not None else None
         self._writes = WriteBehind(self._tier, settings, self._counters) if self._tier is not None else None
         self._upkeep = Upkeep(self._tier, self._memory, self._ledger, settings, self._counters)
@@ -133,11 +139,10 @@ class SegmentCache:
         self._writes.forget(tag)
         self._upkeep.expect_purge(tag)
         try:
-            return num_removed + await self._tier.purge(tag)
+            async with self._writes.paused():
+                return num_removed + await self._tier.purge(tag)
         except TierFault as fault:
-            raise NotReady(
-                f"The cache could not be purged ({fault.detail}); mend the {self._tier.name} tier and retry."
-            )
+            raise NotReady(f"The cache tier was not purged ({fault.detail}); mend {self._tier.name}, retry.") from fault
 
     async def sweep_step(self) -> Swept:
         """One short step of removing what expired or went cold; the upkeep makes these by itself."""

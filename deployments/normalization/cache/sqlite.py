@@ -143,15 +143,13 @@ def _in_transaction(connection: sqlite3.Connection, work: Callable[[sqlite3.Conn
 def _put(connection: sqlite3.Connection, rows: Sequence[Row], now: float, max_bytes: int) -> None:
     """One transaction per entry: other processes that write never wait for more than one of them."""
     for row in rows:
-        num_bytes = len(row.raw) + _ROW_PAGES * PAGE_BYTES
-        if num_bytes > max_bytes // 2:
-            continue  # it would push everything else out
-        _in_transaction(connection, partial(_make_room, num_bytes=num_bytes, max_bytes=max_bytes))
-        _in_transaction(connection, partial(_insert, row=row, now=now))
+        if len(row.raw) <= max_bytes // 2:  # else it would push everything else out
+            _in_transaction(connection, partial(_put_one, row=row, now=now, max_bytes=max_bytes))
 
 
-def _insert(connection: sqlite3.Connection, row: Row, now: float) -> None:
+def _put_one(connection: sqlite3.Connection, row: Row, now: float, max_bytes: int) -> None:
     _remove(connection, [row.key])
+    _make_room(connection, len(row.raw) + _ROW_PAGES * PAGE_BYTES, max_bytes)
     new_id = connection.execute("INSERT INTO entries (raw) VALUES (?)", (row.raw,)).lastrowid
     connection.execute("INSERT INTO segments VALUES (?, ?, ?, ?)", (row.key, new_id, row.expires_at, now))
 

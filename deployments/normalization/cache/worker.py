@@ -65,16 +65,19 @@ class Worker:
                 loop.call_soon_threadsafe(settle, result, fault)
 
         if self._thread is None:
-            self._thread = threading.Thread(target=self._run, name=self._name, daemon=True)
+            self._thread = threading.Thread(target=_run, args=(self._calls,), name=self._name, daemon=True)
             self._thread.start()
         self._calls.put(run)
         async with asyncio.timeout(timeout_s):
             return await future
 
     def close(self) -> None:
-        """Ends the thread after the calls that wait."""
+        """Ends the thread after the calls that wait; a later call starts another one."""
         self._calls.put(None)
+        self._calls = SimpleQueue()
+        self._thread = None
 
-    def _run(self) -> None:
-        while (call := self._calls.get()) is not None:
-            call()
+
+def _run(calls: SimpleQueue[Callable[[], None] | None]) -> None:
+    while (call := calls.get()) is not None:
+        call()
