@@ -5,7 +5,7 @@ PYTHON ?= python3.11
 READY  := $(VENV)/.ready
 CONFIG ?= configs/local.yaml
 
-.PHONY: serve install test unit check bench clean
+.PHONY: serve install test unit check docs bench clean
 
 install: $(READY)
 
@@ -30,6 +30,9 @@ check: $(READY)   ## lint, format, types, layers
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+
+docs: $(READY)    ## write the README's tables of settings and error codes from the code
+	$(BIN)/python tests/unit/readme_tables.py
 
 bench: $(READY)   ## speed report of this machine, JSON in bench.json
 	$(BIN)/python -m load_tests.bench --output bench.json
