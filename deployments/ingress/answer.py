@@ -104,9 +104,10 @@ async def whole_answer(
         SpeechError: The text is refused or a stage failed.
     """
     limit_s = settings.request_timeout_s
-    audio = await while_wanted(whole_audio(service, request), connection.receive, limit_s)
+    segments = await while_wanted(collect(service.speak(request)), connection.receive, limit_s)
+    encoder = make_encoder(response_format, settings, streamed=False)
     started = time.perf_counter()
-    body = await asyncio.to_thread(_encode, audio, make_encoder(response_format, settings, streamed=False))
+    audio, body = await asyncio.to_thread(_render_whole, segments, request, encoder)
     timings_s = {**audio.timings_s, "encode": time.perf_counter() - started}
     headers = {
         "x-cache": audio.cache,
@@ -239,8 +240,9 @@ def _ignore(future: asyncio.Future[Any]) -> None:
         future.exception()
 
 
-def _encode(audio: Audio, encoder: Encoder) -> bytes:
-    return b"".join((encoder.start(audio.sample_rate_hz), encoder.feed(audio.pcm), encoder.finish()))
+def _render_whole(segments: list[SpokenSegment], request: SpeechRequest, encoder: Encoder) -> tuple[Audio, bytes]:
+    audio = assemble(segments, request.sample_rate_hz, request.volume)
+    return audio, b"".join((encoder.start(audio.sample_rate_hz), encoder.feed(audio.pcm), encoder.finish()))
 
 
 def _event(data: dict[str, Any]) -> bytes:

@@ -66,7 +66,8 @@ def describe_errors(*errors: type[SpeechError], synthesis: bool = False) -> dict
     kinds = (*errors, *(SYNTHESIS_ERRORS if synthesis else ()), SpeechError)
     for kind in dict.fromkeys(kinds):
         summary = " ".join((kind.__doc__ or "").split("\n\n")[0].split())
-        reply = described.setdefault(kind.status, {"model": ErrorReply, "description": summary})
+        reply = described.setdefault(kind.status, {"model": ErrorReply, "description": ""})
+        reply["description"] = f"{reply['description']} {summary}".strip()
         content = reply.setdefault("content", {"application/json": {"examples": {}}})
         content["application/json"]["examples"][kind.code] = {"summary": summary, "value": kind(summary).body()}
         if kind is Overloaded:
