@@ -35,7 +35,7 @@ def build(args: dict[str, Any] | Settings | None = None) -> Application:
         settings.vocoder, settings.voices
     )
     normalizer = _stage(Normalizer, settings.normalizer.replicas).bind(
-        settings.normalizer, settings.voices, acoustic, vocoder
+        settings.normalizer, settings.cache, settings.voices, acoustic, vocoder
     )
     return _stage(serve.ingress()(Ingress), settings.ingress.replicas).bind(settings.ingress, normalizer)
 
@@ -43,8 +43,8 @@ def build(args: dict[str, Any] | Settings | None = None) -> Application:
 def _stage(stage: type, replicas: Replicas, batching: Batching | None = None) -> Deployment:
     """One deployment, named like its class, with its own replicas; its batch settings may change while it serves."""
     options = serve_options(replicas)
-    if batching is not None:
-        options["user_config"] = {"batching": batching.model_dump()}
+    if hasattr(stage, "reconfigure"):
+        options["user_config"] = {} if batching is None else {"batching": batching.model_dump()}
     deployment: Deployment = serve.deployment(**options)(stage)
     return deployment
 

@@ -167,6 +167,7 @@ class SpokenSegment:
         cache: "miss", "bypass", or the tier that had it: "memory", "sqlite", "redis".
         index: Position in the request.
         text_s: Seconds the front end spent on the request (first segment only, else 0).
+        cache_s: Seconds spent looking in the cache, or waiting for another request's synthesis.
     """
 
     segment: Segment
@@ -174,6 +175,7 @@ class SpokenSegment:
     cache: str
     index: int
     text_s: float = 0.0
+    cache_s: float = 0.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -188,7 +188,9 @@ class VocoderSettings(_BatchingStage):
 class SqliteCacheSettings(_Strict):
     """The cache tier in a file on this machine; all replicas of the machine share it."""
 
-    folder: str = Field("data/cache", description="Folder of the cache files; created where it is missing.")
+    folder: str = Field(
+        "~/.cache/sambert-serve/segments", description="Folder of the cache files; created where it is missing."
+    )
     max_bytes: Annotated[int, Field(ge=1 << 18)] = Field(1 << 30, description="Size of the file at most, bytes.")
     busy_timeout_ms: Count = Field(250, description="How long a write waits for another process that writes.")
     read_timeout_ms: Count = Field(200, description="A read that takes longer counts as a fault; the models serve.")

@@ -36,7 +36,7 @@ class Assembly:
         self._pause_s = 0.0
         self._segments: list[TimedSegment] = []
         self._caches: list[str] = []
-        self._timings_s: dict[str, float] = {"text": 0.0, "acoustic": 0.0, "vocoder": 0.0}
+        self._timings_s: dict[str, float] = dict.fromkeys(("text", "cache", "acoustic", "vocoder"), 0.0)
 
     @property
     def sample_rate_hz(self) -> int:
@@ -77,6 +77,7 @@ class Assembly:
         self._segments.append(TimedSegment(text=spoken.segment.text, start_s=start_s, end_s=self._elapsed_s))
         self._caches.append(spoken.cache)
         self._timings_s["text"] += spoken.text_s
+        self._timings_s["cache"] += spoken.cache_s
         self._timings_s["acoustic"] += audio.acoustic_s
         self._timings_s["vocoder"] += audio.vocoder_s
         return np.concatenate(parts)

@@ -81,9 +81,10 @@ class Speech:
 
 
 @pytest.fixture(scope="session")
-def speech(cluster):
-    """The application of graph.py with the bundled voice."""
-    handle = serve.run(build(SETTINGS), name=APP, route_prefix="/")
+def speech(cluster, tmp_path_factory):
+    """The application of graph.py with the bundled voice and a cache file of its own."""
+    cache = {"sqlite": {"folder": str(tmp_path_factory.mktemp("cache"))}}
+    handle = serve.run(build(SETTINGS | {"cache": cache}), name=APP, route_prefix="/")
     service = Speech(handle, cluster)
     service.wait_until_ready()
     yield service

@@ -83,7 +83,7 @@ def test_forty_arrivals_thirty_ms_apart_make_at_most_eight_batches(slow):
     started = time.monotonic()
     answers = asyncio.run(traffic())
     elapsed_s = time.monotonic() - started
-    batches = {number: size for number, size in answers}
+    batches = dict(answers)
     assert sum(batches.values()) == 40
     assert len(batches) <= BATCHES
     assert elapsed_s < MODEL_S * (BATCHES + 2)

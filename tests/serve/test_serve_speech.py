@@ -95,7 +95,9 @@ async def test_company_does_not_change_the_audio(speech):
 async def test_emotions_sound_different(speech):
     async with speech.client() as client:
         answers = [
-            await client.post("/v1/audio/speech", json={"input": GREETING, "emotion": emotion, "response_format": "pcm"})
+            await client.post(
+                "/v1/audio/speech", json={"input": GREETING, "emotion": emotion, "response_format": "pcm"}
+            )
             for emotion in ("neutral", "happy", "sad")
         ]
     assert len({answer.content for answer in answers}) == 3
@@ -148,3 +150,37 @@ async def test_voices_models_health_and_docs(speech):
     assert "happy" in voices[0]["emotions"]
     assert models["data"][0]["id"] == "sambert-hifigan"
     assert statuses == [200] * 4
+
+
+async def test_what_was_spoken_is_spoken_again_from_the_cache(speech):
+    """A phrase with one changing part hits on its common clauses; other spelling of the same sound is the same."""
+    async with speech.client() as client:
+
+        async def ask(text, **headers):
+            body = {"input": text, "response_format": "pcm", "stream": False}
+            response = await client.post("/v1/audio/speech", json=body, headers=headers)
+            assert response.status_code == 200, response.text
+            return response
+
+        first = await ask("您的订单正在配送。请您在3点之前取件。")
+        again = await ask("您的订单正在配送。请您在三点之前取件。")
+        partial = await ask("您的订单正在配送。请您在四点之前取件。")
+        anew = await ask("您的订单正在配送。请您在3点之前取件。", **{"cache-control": "no-cache"})
+    assert [answer.headers["x-cache"] for answer in (first, again, partial, anew)] == [
+        "miss",
+        "hit",
+        "partial",
+        "bypass",
+    ]
+    assert first.content == again.content
+    assert "cache;dur=" in again.headers["server-timing"]
+    known, new = (np.frombuffer(answer.content, "<i2").astype(int) for answer in (first, anew))
+    assert np.abs(known - new).max() <= ROUNDING
+
+
+async def test_fifty_callers_of_a_new_text_share_one_synthesis(speech):
+    body = {"input": "这句话还没有人说过，请大家一起来听。", "response_format": "pcm", "stream": False}
+    async with speech.client() as client:
+        answers = await asyncio.gather(*(client.post("/v1/audio/speech", json=body) for _ in range(50)))
+    assert {answer.status_code for answer in answers} == {200}
+    assert len({answer.content for answer in answers}) == 1

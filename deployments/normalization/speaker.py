@@ -1,0 +1,240 @@
+"""From a request to its spoken segments: front end, cache, models; knows the models only as a function."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import aclosing
+from functools import partial
+from importlib.metadata import version
+from pathlib import Path
+
+from deployments.errors import DeadlineExceeded, EmotionNotFound, VoiceNotFound
+from deployments.messages import (
+    AcousticRequest,
+    Segment,
+    SegmentAudio,
+    SpeechRequest,
+    SpokenSegment,
+    TextAnalysis,
+    VocoderRequest,
+    VoiceInfo,
+)
+from deployments.normalization.cache.key import SegmentKey, key_of, noise_key
+from deployments.normalization.cache.memo import TextMemo
+from deployments.normalization.cache.metrics import CacheMetrics
+from deployments.normalization.cache.segment_cache import SegmentCache
+from deployments.normalization.cache.warmup import read_phrases, warm_up
+from deployments.normalization.ordered import in_order
+from deployments.normalization.text.frontend import FrontEnd, Pauses
+from deployments.settings import CacheSettings, NormalizerSettings
+
+NEUTRAL = "neutral"
+Synthesise = Callable[[AcousticRequest, VocoderRequest], Awaitable[SegmentAudio]]
+
+
+class Deadline:
+    """When a request's time is up.
+
+    Args:
+        timeout_s: Seconds from now, None for never.
+    """
+
+    def __init__(self, timeout_s: float | None) -> None:
+        self._ends = None if timeout_s is None else time.monotonic() + timeout_s
+
+    def remaining_s(self) -> float | None:
+        """Seconds that are left, None without a limit.
+
+        Raises:
+            DeadlineExceeded: None are left.
+        """
+        if self._ends is None:
+            return None
+        remaining_s = self._ends - time.monotonic()
+        if remaining_s <= 0:
+            raise DeadlineExceeded("The request's time was up; send less text or raise ingress.request_timeout_s.")
+        return remaining_s
+
+
+class Speaker:
+    """Speaks requests segment by segment. Belongs to one event loop.
+
+    Args:
+        settings: Segments, pauses, threads.
+        cache: Tiers and bounds.
+        voices: What is served, in order.
+        synthesise: Takes one segment through both models.
+        model_version: Whatever else decides the samples beside the voice: part of the cache key.
+        metrics: Gets what the cache counts, or None.
+
+    Raises:
+        ConfigurationInvalid: The cache settings or the warm-up file are wrong.
+    """
+
+    def __init__(
+        self,
+        settings: NormalizerSettings,
+        cache: CacheSettings,
+        voices: Sequence[VoiceInfo],
+        synthesise: Synthesise,
+        model_version: str = "",
+        metrics: CacheMetrics | None = None,
+    ) -> None:
+        self._settings = settings
+        self._voices = {voice.name: voice for voice in voices}
+        self._default = next((voice for voice in voices if voice.is_default), voices[0])
+        self._synthesise = synthesise
+        self._model_version = f"{version('sambert-serve')} {model_version}"
+        self._pauses = Pauses(
+            sentence_s=settings.pause_sentence_s,
+            clause_s=settings.pause_clause_s,
+            paragraph_s=settings.pause_paragraph_s,
+        )
+        self._front_end = FrontEnd()
+        self._threads = ThreadPoolExecutor(settings.text_threads, thread_name_prefix="front-end")
+        self.cache = SegmentCache(cache, metrics)
+        self._memo = TextMemo(cache.text_memo_bytes if cache.enabled else 0)
+        self._phrases = () if cache.warmup_file is None else read_phrases(Path(cache.warmup_file).expanduser())
+        self._warmup_concurrency = cache.warmup_concurrency
+
+    @property
+    def voices(self) -> tuple[VoiceInfo, ...]:
+        """The voices that are served, in order."""
+        return tuple(self._voices.values())
+
+    async def start(self) -> None:
+        """Opens the cache, then speaks the phrases of the warm-up file."""
+        await self.cache.start()
+        await warm_up(self._phrases, self._speak_all, self._warmup_concurrency)
+
+    async def close(self) -> None:
+        """Writes what the cache still has to write."""
+        await self.cache.close()
+        self._threads.shutdown(wait=False, cancel_futures=True)
+
+    async def speak(self, request: SpeechRequest) -> AsyncGenerator[SpokenSegment, None]:
+        """Yields the segments of a request in order, each as soon as it and all before it are done.
+
+        Raises:
+            SpeechError: The request is refused (before the first segment), or one of its segments failed.
+        """
+        deadline = Deadline(request.timeout_s)
+        started = time.monotonic()
+        voice = self._voice(request.voice)
+        analysis = await self._analyse(request.text, voice, request.emotion, request.normalize)
+        text_s = time.monotonic() - started
+
+        async def make(index: int) -> SpokenSegment:
+            segment = analysis.segments[index]
+            return await self._spoken(request, voice, segment, index, deadline, text_s if index == 0 else 0.0)
+
+        async with aclosing(in_order(len(analysis.segments), make, self._settings.max_segments_ahead)) as spoken:
+            async for segment in spoken:
+                yield segment
+
+    async def analyse(self, text: str, voice: str | None, normalize: bool) -> TextAnalysis:
+        """What will be spoken, without speaking.
+
+        Raises:
+            VoiceNotFound: No such voice.
+            TextNotSpeakable: Nothing in the text can be spoken.
+        """
+        info = self._voice(voice)
+        return await self._analyse(text, info, info.emotions[0] if info.emotions else NEUTRAL, normalize)
+
+    def _voice(self, name: str | None) -> VoiceInfo:
+        if name is None:
+            return self._default
+        if name not in self._voices:
+            raise VoiceNotFound(f"Voice {name!r} is not served. The voices: {', '.join(self._voices)}.", param="voice")
+        return self._voices[name]
+
+    async def _analyse(self, text: str, voice: VoiceInfo, emotion: str, normalize: bool) -> TextAnalysis:
+        if voice.emotions and emotion not in voice.emotions:
+            known = ", ".join(voice.emotions)
+            raise EmotionNotFound(f"Voice {voice.name!r} has no emotion {emotion!r}. It has: {known}.", param="emotion")
+        context = (voice.name, voice.fingerprint, emotion, normalize)
+        if (known_analysis := self._memo.get(text, *context)) is not None:
+            return known_analysis
+        work = partial(
+            self._front_end.analyse,
+            text,
+            normalize=normalize,
+            emotion=emotion,
+            speaker=voice.speaker,
+            max_segment_chars=self._settings.max_segment_chars,
+            has_english=voice.has_english,
+            pauses=self._pauses,
+        )
+        analysis = await asyncio.get_running_loop().run_in_executor(self._threads, work)
+        self._memo.put(analysis, text, *context)
+        return analysis
+
+    async def _spoken(
+        self,
+        request: SpeechRequest,
+        voice: VoiceInfo,
+        segment: Segment,
+        index: int,
+        deadline: Deadline,
+        text_s: float,
+    ) -> SpokenSegment:
+        key = key_of(
+            segment.symbols,
+            voice,
+            emotion_intensity=request.emotion_intensity,
+            speed=request.speed,
+            pitch=request.pitch,
+            version=self._model_version,
+        )
+        started = time.monotonic()
+        made_s = 0.0
+
+        async def make() -> SegmentAudio:
+            nonlocal made_s
+            make_started = time.monotonic()
+            try:
+                return await self._make(request, voice, segment, index, deadline, key)
+            finally:
+                made_s = time.monotonic() - make_started
+
+        audio, source = await self.cache.get_or_make(key, make, bypass=not request.use_cache)
+        cache_s = time.monotonic() - started - made_s
+        return SpokenSegment(segment=segment, audio=audio, cache=source, index=index, text_s=text_s, cache_s=cache_s)
+
+    async def _make(
+        self,
+        request: SpeechRequest,
+        voice: VoiceInfo,
+        segment: Segment,
+        index: int,
+        deadline: Deadline,
+        key: SegmentKey,
+    ) -> SegmentAudio:
+        remaining_s = deadline.remaining_s()
+        acoustic = AcousticRequest(
+            voice=voice.name,
+            symbols=segment.symbols,
+            emotion_intensity=request.emotion_intensity,
+            speed=request.speed,
+            pitch=request.pitch,
+            priority=index,
+            request_id=request.request_id,
+            timeout_s=remaining_s,
+        )
+        vocoder = VocoderRequest(
+            voice=voice.name,
+            noise_key=noise_key(key),
+            priority=index,
+            request_id=request.request_id,
+            timeout_s=remaining_s,
+        )
+        return await self._synthesise(acoustic, vocoder)
+
+    async def _speak_all(self, request: SpeechRequest) -> None:
+        async with aclosing(self.speak(request)) as segments:
+            async for _ in segments:
+                pass
