@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping, Sequence
+from itertools import chain
 
 import numpy as np
 import torch
@@ -117,34 +118,32 @@ class AcousticStepper:
             return
         bound = self._settings.max_admission_cost
         works, self._arrived = _take(self._arrived, lambda work: work.num_tokens, bound)
-        try:
-            self._join(works)
-        except Exception as error:
-            if len(works) == 1:
-                _fail(works[0], error)
-                return
-            log.exception("acoustic: encoding %d requests together failed, trying each alone", len(works))
-            for work in works:
-                try:
-                    self._join([work])
-                except Exception as own_error:
-                    _fail(work, own_error)
-
-    def _join(self, works: list[Work]) -> None:
         voice = works[0].voice
-        encoded = voice.encode([work.ticket.item for work in works], [work.ids for work in works])
-        sound = self._keep_sound(works, encoded)
-        joining = [work for work, is_sound in zip(works, sound.tolist(), strict=True) if is_sound]
-        if not joining:
-            return
-        repeats_BT = encoded.repeats_BT.masked_fill(~sound[:, None].to(encoded.repeats_BT.device), 0)
-        for work, frames_T in zip(works, repeats_BT.cpu().numpy(), strict=True):
-            work.frames_T = frames_T[: work.num_tokens].astype(np.int32)
-        memories = [memory for memory in voice.network.unroll(encoded._replace(repeats_BT=repeats_BT)) if len(memory)]
-        bands = encoded.band_B.cpu()[sound].tolist()
+        memories, bands, joining = self._remember(works)
         for work, utterance in zip(joining, self._decoders[voice.name].join(memories, bands), strict=True):
             work.utterance = utterance
         self._decoding[voice.name] += joining
+
+    def _remember(self, works: list[Work]) -> tuple[list[torch.Tensor], list[int], list[Work]]:
+        """Memories and band widths of the works that can be decoded; the others are failed, each for its own fault."""
+        voice = works[0].voice
+        try:
+            encoded = voice.encode([work.ticket.item for work in works], [work.ids for work in works])
+            sound = self._keep_sound(works, encoded)
+            repeats_BT = encoded.repeats_BT.masked_fill(~sound[:, None].to(encoded.repeats_BT.device), 0)
+            memories = voice.network.unroll(encoded._replace(repeats_BT=repeats_BT))
+        except Exception as error:
+            if len(works) == 1:
+                _fail(works[0], error)
+                return [], [], []
+            log.exception("acoustic: encoding %d requests together failed, trying each alone", len(works))
+            memories_alone, bands_alone, joining = zip(*(self._remember([work]) for work in works), strict=True)
+            return [*chain(*memories_alone)], [*chain(*bands_alone)], [*chain(*joining)]
+        for work, frames_T in zip(works, repeats_BT.cpu().numpy(), strict=True):
+            work.frames_T = frames_T[: work.num_tokens].astype(np.int32)
+        kept = [index for index, is_sound in enumerate(sound.tolist()) if is_sound]
+        bands = encoded.band_B.tolist()
+        return [memories[index] for index in kept], [bands[index] for index in kept], [works[index] for index in kept]
 
     def _keep_sound(self, works: list[Work], encoded: Encoded) -> torch.Tensor:
         """Fails the works that cannot be decoded; bool [B], True for the others."""

@@ -126,7 +126,7 @@ def test_limits_change_while_it_works(engine_of, held_step):
 
 
 def test_a_stuck_step_fails_alone_and_the_engine_goes_on(engine_of, held_step):
-    engine = engine_of(batch_timeout_s=2.0, max_timeouts=1)
+    engine = engine_of(batch_timeout_s=1.0, max_timeouts=1)
     (stuck,) = engine.submit([request_of(LONG)])
     with pytest.raises(StageStuck):
         stuck.future.result(WAIT_S)

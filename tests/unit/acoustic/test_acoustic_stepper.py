@@ -1,6 +1,7 @@
 """Batched, streamed and alone are the same: whole requests of every golden configuration and the bundled voice."""
 
 import threading
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -101,7 +102,7 @@ def test_a_batch_is_what_its_items_are_alone(voice, data):
         assert_same(ticket.future.result(0), alone(voice, ticket.item))
 
 
-@settings(max_examples=4, **FIXED)
+@settings(max_examples=3, **FIXED)
 @given(st.data())
 def test_a_stream_of_arrivals_is_what_its_items_are_alone(voice, data):
     arrivals = data.draw(
@@ -184,6 +185,26 @@ def test_bad_items_fail_alone(voices):
         assert_same(ticket.future.result(0), alone(voices["demo"], good))
 
 
+def test_an_item_that_breaks_the_encoder_fails_alone(voices, monkeypatch):
+    good = AcousticRequest(voice="demo", symbols=symbols_of([0, 1, 7], "happy", "F7"))
+    expected = alone(voices["demo"], good)
+    encode = AcousticVoice.encode
+
+    def out_of_memory(voice, requests, parsed):
+        if any(request.request_id == "huge" for request in requests):
+            raise RuntimeError("not enough memory")
+        return encode(voice, requests, parsed)
+
+    monkeypatch.setattr(AcousticVoice, "encode", out_of_memory)
+    stepper = AcousticStepper(voices, AcousticSettings())
+    tickets = [ticket_of(good), ticket_of(replace(good, request_id="huge")), ticket_of(good)]
+    stepper.admit(tickets)
+    run(stepper)
+    assert isinstance(tickets[1].future.exception(0), SynthesisFailed)
+    for ticket in (tickets[0], tickets[2]):
+        assert_same(ticket.future.result(0), expected)
+
+
 def test_at_least_one_frame(voices):
     request = AcousticRequest(voice="am_plain", symbols=symbols_of([0], "sad", "M7"), speed=1000.0)
     answer = alone(voices["am_plain"], request)
@@ -233,8 +254,6 @@ def test_intensity_leads_from_neutral_through_the_emotion(voices):
 
 
 def test_without_a_neutral_emotion_the_intensity_stays_at_one(bundled_folder):
-    from dataclasses import replace
-
     emotions = tuple("emotion_other" if name == "emotion_neutral" else name for name in bundled_folder.symbols.emotion)
     voice = AcousticVoice(replace(bundled_folder, symbols=replace(bundled_folder.symbols, emotion=emotions)), "cpu")
     with pytest.raises(InvalidRequest, match="no neutral emotion"):
