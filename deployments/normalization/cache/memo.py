@@ -44,6 +44,7 @@ class TextMemo:
         """Keeps the analysis of a text; the arguments as in get()."""
         if self._max_bytes:
             self._cache.set((text, *context), analysis)
+            self._cache.run_pending_tasks()  # the bound is one at any time
 
     def clear(self) -> None:
         """Forgets everything."""

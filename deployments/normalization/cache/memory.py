@@ -52,6 +52,7 @@ class MemoryTier:
         entry, epoch = kept
         if epoch != self.epoch(key) or entry.expires_at <= self._clock():
             self._cache.remove(key)
+            self._cache.run_pending_tasks()
             return None
         return entry
 
@@ -62,6 +63,7 @@ class MemoryTier:
             return
         self._by_tag[tag_of(key)].add(key)
         self._cache.set(key, (entry, epoch), ttl=ttl_s)
+        self._cache.run_pending_tasks()  # makes room now and not some puts later: the bound is one at any time
 
     def purge(self, tag: str | None) -> int:
         """Forgets the entries of one voice, or all; returns how many there were."""
@@ -70,22 +72,21 @@ class MemoryTier:
             keys = set().union(*self._by_tag.values())
             self._cache.clear()
             self._by_tag.clear()
-            return len(keys)
-        keys = self._by_tag.pop(tag, set())
-        for key in keys:
-            self._cache.remove(key)
+        else:
+            keys = self._by_tag.pop(tag, set())
+            for key in keys:
+                self._cache.remove(key)
+        self._cache.run_pending_tasks()
         return len(keys)
 
     @property
     def num_entries(self) -> int:
         """Entries that are kept."""
-        self._cache.run_pending_tasks()
         return self._cache.count()
 
     @property
     def num_bytes(self) -> int:
         """Bytes that they take."""
-        self._cache.run_pending_tasks()
         return self._cache.weighted_size()
 
     def _dropped(self, key: SegmentKey, _kept: tuple[Entry, int], cause: str) -> None:

@@ -45,11 +45,12 @@ class Upkeep:
 
     async def start(self) -> None:
         """Looks for the tier and begins."""
-        loop = asyncio.get_running_loop()
-        self._tasks.append(loop.create_task(_every(self._settings.check_interval_s, self.check)))
         if self._tier is not None:
             self._take(await self._tier.start())
-            self._tasks.append(loop.create_task(_every(self._settings.sweep_interval_s, self.sweep)))
+        loop = asyncio.get_running_loop()
+        first_s = self._settings.check_interval_s
+        self._tasks.append(loop.create_task(_every(first_s, first_s, self.check)))
+        self._tasks.append(loop.create_task(_every(first_s, self._settings.sweep_interval_s, self.sweep)))
 
     async def check(self) -> None:
         """Measures the tiers and follows purges."""
@@ -97,8 +98,9 @@ class Upkeep:
         self._purges = dict(measure.purges)
 
 
-async def _every(pause_s: float, work: Callable[[], Awaitable[None]]) -> None:
-    """Works now and after each pause, whatever becomes of it."""
+async def _every(first_s: float, pause_s: float, work: Callable[[], Awaitable[None]]) -> None:
+    """Works after a while and then after each pause, whatever becomes of it."""
+    await asyncio.sleep(first_s)
     while True:
         try:
             await work()

@@ -88,9 +88,9 @@ async def open_cache(tmp_path, clock):
     """Makes a started cache over SQLite in the test's folder; keywords are settings."""
     caches = []
 
-    async def open_(tier=None, metrics=None, **settings):
+    async def open_(metrics=None, **settings):
         settings = {"sqlite": {"folder": str(tmp_path / "cache")}, "check_interval_s": 3600, **settings}
-        cache = SegmentCache(CacheSettings.model_validate(settings), metrics, tier=tier, clock=clock)
+        cache = SegmentCache(CacheSettings.model_validate(settings), metrics, clock=clock)
         caches.append(cache)
         await cache.start()
         return cache
