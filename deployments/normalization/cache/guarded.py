@@ -43,7 +43,8 @@ class GuardedTier:
         """Looks whether the tier is there; says so and skips it for a while where it is not."""
         try:
             measure = await self._tier.measure()
-        except TierFault as fault:
+        except Exception as error:
+            fault = _fault(error)
             self._counters.fault(self.name, fault.kind)
             self._reads.trip()
             self._writes.trip()
@@ -82,9 +83,10 @@ class GuardedTier:
         """
         try:
             return await self._tier.purge(tag)
-        except TierFault as fault:
+        except Exception as error:
+            fault = _fault(error)
             self._counters.fault(self.name, fault.kind)
-            raise
+            raise fault from error
 
     async def sweep_step(self) -> Swept:
         """See Tier.sweep_step."""
@@ -102,7 +104,8 @@ class GuardedTier:
     async def _try(self, breaker: Breaker, call: Awaitable[Result]) -> Result | None:
         try:
             result = await call
-        except TierFault as fault:
+        except Exception as error:
+            fault = _fault(error)
             self._counters.fault(self.name, fault.kind)
             if breaker.failed():
                 log.warning("cache tier %s is skipped for a while after faults in a row: %s", self.name, fault)
@@ -112,6 +115,11 @@ class GuardedTier:
             log.info("cache tier %s works again", self.name)
             self._counters.skipped(self.name, self._reads.is_open)
         return result
+
+
+def _fault(error: Exception) -> TierFault:
+    """What a tier raised; what it made of an answer that it did not foresee is junk, too."""
+    return error if isinstance(error, TierFault) else TierFault("junk", repr(error))
 
 
 async def _done(call: Awaitable[None]) -> bool:

@@ -95,6 +95,8 @@ class RedisTier:
                 return Found(raw=reply)
             if reply == 1:
                 return Found(lease=_RedisLease(self, keys[1], token, self._settings.lock_ms / 1e3))
+            if reply != 0:
+                raise TierFault("junk", f"{self.where}: {reply!r:.80} is no answer")
             if asyncio.get_running_loop().time() >= give_up_at:
                 return Found()
             await asyncio.sleep(self._settings.lock_poll_ms / 1e3)
@@ -118,21 +120,22 @@ class RedisTier:
         await self._within(self._write_s, self._forget(keys=self._books, args=[self._entries, *keys]))
 
     async def purge(self, tag: str | None) -> int:
-        """See Tier.purge."""
+        """See Tier.purge; goes through all names and not the books alone, which may be damaged."""
         await self._within(self._write_s, self._client.hincrby(f"{self._base}:purges", tag or "", 1))
+        if tag is None:
+            await self._within(self._write_s, self._client.delete(*self._books))
         pattern = f"{self._entries}{'' if tag is None else tag + '-'}*"
         total = cursor = 0
-        while True:  # through all names and not the books alone: a purge leaves nothing, whatever the books say
+        while True:
             scan = self._client.scan(cursor, match=pattern, count=_PURGE_KEYS)
             cursor, found = await self._within(self._write_s, scan)
-            if found:
+            if found and tag is None:
+                await self._within(self._write_s, self._client.unlink(*found))
+            elif found:
                 await self.remove([SegmentKey(name.decode()[len(self._entries) :]) for name in found])
             total += len(found)
             if not cursor:
-                break
-        if tag is None:
-            await self._within(self._write_s, self._client.delete(*self._books))
-        return total
+                return total
 
     async def sweep_step(self) -> Swept:
         """See Tier.sweep_step; also strikes out of the books what Redis itself has removed."""

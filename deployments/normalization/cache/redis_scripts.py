@@ -53,20 +53,20 @@ return #ARGV - 1
 )
 
 # KEYS: used, size, total. ARGV: prefix of entries, key, entry, milliseconds, Unix time, bytes at most.
-# Room is made first: where Redis is at its own limit, removing is all it still allows.
+# The entry is written first: a Redis at its own limit refuses a script only at its first write.
 STORE: Final = (
     _FORGET
     + """
-local size = #ARGV[3]
-local total = forget(ARGV[2])
-while total + size > tonumber(ARGV[6]) do
+redis.call('SET', ARGV[1] .. ARGV[2], ARGV[3], 'PX', ARGV[4])
+local old = tonumber(redis.call('HGET', KEYS[2], ARGV[2]) or '0')
+redis.call('ZADD', KEYS[1], ARGV[5], ARGV[2])
+redis.call('HSET', KEYS[2], ARGV[2], #ARGV[3])
+local total = redis.call('INCRBY', KEYS[3], #ARGV[3] - old)
+while total > tonumber(ARGV[6]) do
     local oldest = redis.call('ZRANGE', KEYS[1], 0, 0)[1]
-    if not oldest then break end
+    if not oldest or oldest == ARGV[2] then break end
     total = forget(oldest)
 end
-redis.call('SET', ARGV[1] .. ARGV[2], ARGV[3], 'PX', ARGV[4])
-redis.call('ZADD', KEYS[1], ARGV[5], ARGV[2])
-redis.call('HSET', KEYS[2], ARGV[2], size)
-return redis.call('INCRBY', KEYS[3], size)
+return total
 """
 )

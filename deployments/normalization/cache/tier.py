@@ -92,7 +92,7 @@ class Swept:
 
 
 class Tier(Protocol):
-    """A store behind the memory, perhaps shared by processes. Every call may raise TierFault and nothing else.
+    """A store behind the memory, perhaps shared by processes. Every call may raise TierFault.
 
     Any call opens what it needs, so a tier that was absent at the start is used as soon as it is there.
     """
