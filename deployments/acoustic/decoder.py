@@ -85,7 +85,7 @@ class StepDecoder:
 
     @property
     def num_active(self) -> int:
-        """Sequences that are not done."""
+        """Utterances that are not done."""
         return self._num_active
 
     @property
@@ -136,8 +136,8 @@ class StepDecoder:
         return joining
 
     def leave(self, utterance: Utterance) -> None:
-        """Drops a sequence that is no longer wanted."""
-        if not utterance.done and self._utterances[utterance.row] is utterance:
+        """Drops an utterance that is no longer wanted; one that is done or gone is left alone."""
+        if any(other is utterance for other in self._utterances):
             self._release(utterance)
             self._find_next_end()
 
@@ -146,7 +146,7 @@ class StepDecoder:
         """Makes one step of every utterance.
 
         Returns:
-            The sequences that are done with it.
+            Those that are done with it.
         """
         self._close_holes()
         rows, column, band = self._num_active, self._column, self._band
