@@ -11,10 +11,11 @@ from deployments.errors import TextNotSpeakable
 from deployments.messages import Segment, TextAnalysis, Word
 from deployments.normalization.text import prosody, split, symbols, tables, tone
 from deployments.normalization.text.clean import clean
+from deployments.normalization.text.endings import Endings
 from deployments.normalization.text.english import English
 from deployments.normalization.text.normalize import Normalizer
 from deployments.normalization.text.pinyin import Reader
-from deployments.normalization.text.segment import Segmenter, Token
+from deployments.normalization.text.segment import LATIN, MARK, Segmenter, Token
 from deployments.normalization.text.split import Unit
 from deployments.normalization.text.symbols import Sound
 from deployments.normalization.text.tone import Spoken
@@ -47,7 +48,8 @@ class FrontEnd:
     def __init__(self) -> None:
         self._normalizer = Normalizer()
         self._segmenter = Segmenter()
-        self._reader = Reader()
+        self._reader = Reader(self._segmenter)
+        self._endings = Endings()
         self._english = English()
         kinds = {row[0]: row[1] for row in tables.rows("punctuation.tsv")}
         self._kinds = {**kinds, "\n": "sentence"}
@@ -117,26 +119,30 @@ class FrontEnd:
     def _units(self, tracked: Tracked, start: int, end: int, pinned: Mapping[int, str]) -> list[Unit]:
         """Prosodic words of a sentence, with the marks that follow each."""
         sentence = tracked.text[start:end]
-        tokens = self._segmenter.cut(sentence)
+        tokens = self._endings.join(self._segmenter.cut(sentence))
         places = {}
         if pinned:
             for place in range(len(sentence) - 1, -1, -1):
                 reading = pinned.get(tracked.origins[start + place])
                 if reading and "一" <= sentence[place] <= "鿿":
                     places[place] = reading
-        readings = self._reader.read(sentence, tokens, places)
+        readings = self._endings.soften(tokens, self._reader.read(sentence, tokens, places))
         units: list[Unit] = []
         clause: list[Spoken] = []
-        for token, syllables in [*zip(tokens, readings, strict=True), (Token("", len(sentence), "x"), ())]:
+        for token, syllables in [*zip(tokens, readings, strict=True), (Token("", len(sentence), MARK), ())]:
             kind = self._kinds.get(token.text, "silent")
-            if token.tag == "eng":
+            if token.tag == LATIN:
                 clause.append(Spoken(token.text, start + token.start, token.tag, (token.text,)))
-            elif token.tag != "x":
-                clause.append(Spoken(token.text, start + token.start, token.tag, tuple(filter(None, syllables))))
+            elif token.tag != MARK:
+                parts = self._parts(token.text) if len(token.text) > 2 else ()
+                clause.append(Spoken(token.text, start + token.start, token.tag, tuple(filter(None, syllables)), parts))
             elif kind != "silent" or not token.text:
                 units += _clause_units(clause, kind)
                 clause = []
         return _with_marks(units, start, end)
+
+    def _parts(self, word: str) -> tuple[int, ...]:
+        return tuple(map(len, self._segmenter.parts(word)))
 
     def _symbols(
         self, units: Sequence[Unit], emotion: str, speaker: str, *, has_english: bool
@@ -157,16 +163,15 @@ class FrontEnd:
         return tuple(words), items
 
     def _sounds(self, word: Spoken, *, has_english: bool) -> tuple[Sound, ...]:
-        if word.tag == "eng":
+        if word.tag == LATIN:
             return self._english.sounds(word.text, has_english=has_english)
         return tuple(sound for pinyin in word.pinyin for sound in symbols.syllable(pinyin))
 
 
 def _clause_units(clause: list[Spoken], kind: str) -> list[Unit]:
     """Prosodic words of one clause; the last one ends as the clause does."""
-    spoken = tone.r_colour(tone.change([word for word in clause if word.pinyin]))
     units = []
-    for words in prosody.group(spoken):
+    for words in tone.change(prosody.group([word for word in clause if word.pinyin])):
         end = words[-1].start + len(words[-1].text)
         units.append(Unit(words, words[0].start, end, "word"))
     for unit, following in itertools.pairwise(units):

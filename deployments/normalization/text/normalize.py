@@ -22,8 +22,7 @@ class Normalizer:
 
     def __init__(self) -> None:
         self._to_simplified: Callable[[str], str] = OpenCC("t2s").convert
-        units = tables.pairs("units.tsv")
-        self._rules = Rules({"unit": units.__getitem__})
+        self._rules = Rules()
         self._marks = {row[0]: row[1] if len(row) > 1 else "" for row in tables.rows("marks.tsv")}
 
     def simplify(self, text: Tracked) -> Tracked:

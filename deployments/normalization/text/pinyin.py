@@ -1,4 +1,4 @@
-"""Readings of words: the caller's own, phrase tables, then the sentence's polyphones."""
+"""Readings of words: the caller's own, contexts, phrase tables, then the sentence's polyphones."""
 
 from __future__ import annotations
 
@@ -9,19 +9,25 @@ from collections.abc import Mapping, Sequence
 from pypinyin.constants import PHRASES_DICT, PINYIN_DICT
 
 from deployments.normalization.text import symbols, tables
+from deployments.normalization.text.contexts import Contexts
+from deployments.normalization.text.names import Names
 from deployments.normalization.text.polyphone import PolyphoneNetwork
-from deployments.normalization.text.segment import Token
+from deployments.normalization.text.segment import LATIN, MARK, Segmenter, Token
 
 _TONE_MARKS = {"\u0304": "1", "\u0301": "2", "\u030c": "3", "\u0300": "4"}
 # Syllables without a vowel, and ê, in the nearest syllable that the phone table has.
 _VOWELLESS = {"n": "en", "ng": "en", "m": "mu", "hm": "heng", "hng": "heng", "ê": "ei", "r": "er"}
+_LONGEST_SPAN = 5  # words that one entry of phrases.tsv may cover
 
 
 class Reader:
-    """Gives every Chinese character of a sentence its reading in isolation, before tone change."""
+    """Gives every Chinese character of a sentence its reading, before tone change."""
 
-    def __init__(self) -> None:
+    def __init__(self, segmenter: Segmenter) -> None:
+        self._segmenter = segmenter
         self._network = PolyphoneNetwork()
+        self._contexts = Contexts()
+        self._names = Names()
         self._phrases = {row[0]: tuple(row[1].split()) for row in tables.rows("phrases.tsv")}
         self._characters = {row[0]: row[1] for row in tables.rows("readings.tsv")}
 
@@ -29,7 +35,7 @@ class Reader:
         """Reads the words of a sentence.
 
         Args:
-            text: The normalised text that the tokens point into.
+            text: The normalised sentence that the tokens point into.
             tokens: Its words.
             pinned: Readings that stand fixed, by place in the text.
 
@@ -37,27 +43,60 @@ class Reader:
             For each token its syllables, one per character; empty for marks and Latin words, "" for a character
             without a reading.
         """
-        found: list[list[str]] = []
-        open_places: list[tuple[int, int, int]] = []
-        for index, token in enumerate(tokens):
-            if token.tag in {"x", "eng"}:
-                found.append([])
-                continue
-            syllables = list(self.phrase(token.text) or [""] * len(token.text))
-            for offset, char in enumerate(token.text):
-                place = token.start + offset
-                if place in pinned:
-                    syllables[offset] = pinned[place]
-                elif not syllables[offset]:
-                    syllables[offset] = self.character(char)
-                    if self._network.knows(char) and char not in self._characters:
-                        open_places.append((index, offset, place))
-            found.append(syllables)
-        scores = self._network.scores(text, [place for _, _, place in open_places])
-        for (index, offset, _), by_reading in zip(open_places, scores, strict=True):
-            found[index][offset] = max(by_reading, key=by_reading.__getitem__)
-        return [tuple(syllables) for syllables in found]
+        han = [token for token in tokens if token.tag not in {LATIN, MARK}]
+        readings: dict[int, str] = {}
+        for token in han:
+            for offset, reading in enumerate(self._word(token.text) or ()):
+                if reading:
+                    readings[token.start + offset] = reading
+        self._spans(text, han, readings)
+        readings.update(self._names.find(text, [token for token in han if not self.phrase(token.text)]))
+        readings.update(self._contexts.find(text))
+        readings.update(pinned)
+        self._rest(text, han, readings)
+        return [
+            tuple(readings.get(token.start + offset, "") for offset in range(len(token.text)))
+            if token.tag not in {LATIN, MARK}
+            else ()
+            for token in tokens
+        ]
 
+    def _spans(self, text: str, tokens: Sequence[Token], readings: dict[int, str]) -> None:
+        """Entries of phrases.tsv that cover several words."""
+        for first in range(len(tokens)):
+            start = tokens[first].start
+            for last in range(min(first + _LONGEST_SPAN, len(tokens)) - 1, first, -1):
+                end = tokens[last].start + len(tokens[last].text)
+                own = self._phrases.get(text[start:end])
+                if own:
+                    readings.update(enumerate(own, start))
+                    break
+
+    def _rest(self, text: str, tokens: Sequence[Token], readings: dict[int, str]) -> None:
+        """Characters that no word decides: the only reading they have, or the network's choice."""
+        places = []
+        for token in tokens:
+            for place, char in enumerate(token.text, token.start):
+                if place in readings:
+                    continue
+                if char not in self._characters and self._network.knows(char):
+                    places.append(place)
+                else:
+                    readings[place] = self.character(char)
+        for place, scores in zip(places, self._network.scores(text, places), strict=True):
+            readings[place] = max(scores, key=scores.__getitem__)
+
+    def _word(self, word: str) -> tuple[str, ...] | None:
+        """Reading of a word from the tables, whole or from the words it is made of; "" where they leave it open."""
+        whole = self.phrase(word)
+        if whole or len(word) < 3:
+            return whole
+        found: list[str] = []
+        for part in self._segmenter.parts(word):
+            found += self.phrase(part) or [""] * len(part)
+        return tuple(found) if any(found) else None
+
+    @functools.lru_cache(maxsize=65_536)  # noqa: B019 - the tables live as long as the process
     def phrase(self, word: str) -> tuple[str, ...] | None:
         """Reading of a whole word from the tables, None if they do not have it."""
         own = self._phrases.get(word)

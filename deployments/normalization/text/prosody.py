@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from deployments.normalization.text.segment import LATIN
 from deployments.normalization.text.tone import Spoken
 
-_ATTACHED_TAGS = frozenset({"uj", "ul", "uz", "ug", "ud", "uv", "y", "k"})
-_ATTACHED = frozenset("的地得了着过吗呢吧啊呀啦嘛么们里上下中内外儿个")
+_PARTICLE_TAGS = frozenset({"uj", "ul", "uz", "ug", "ud", "uv", "y", "k", "u"})
+_PARTICLES = frozenset("的地得了着过吗呢吧啊呀啦嘛么们里上下中内外儿个")
+_LEADING_TAGS = frozenset({"d", "p", "c", "zg"})
 _MAX_SYLLABLES = 4
 
 
@@ -31,19 +33,18 @@ def group(words: Sequence[Spoken]) -> list[list[Spoken]]:
 
 def _belongs(group: Sequence[Spoken], word: Spoken) -> bool:
     last = group[-1]
-    if "eng" in (last.tag, word.tag):
+    if LATIN in (last.tag, word.tag):
         return False
     size = sum(len(member.pinyin) for member in group)
-    if size + len(word.pinyin) > _MAX_SYLLABLES:
+    total = size + len(word.pinyin)
+    if word.text in _PARTICLES or word.tag in _PARTICLE_TAGS:
+        return total <= _MAX_SYLLABLES + 1
+    if total > _MAX_SYLLABLES:
         return False
-    if word.text in _ATTACHED or word.tag in _ATTACHED_TAGS:
-        return True
     if last.tag == "m" and word.tag in {"q", "m"}:
         return True
-    return (
-        size == 1
-        and len(group) == 1
-        and len(word.pinyin) <= 2
-        and last.tag in {"d", "r", "p", "m"}
-        and len(word.pinyin) == 1
-    )
+    if len(group) > 1 or size > 1:
+        return False
+    if len(word.pinyin) == 1:
+        return last.tag[:1] in {"d", "r", "p", "m", "c", "v", "a"}
+    return last.tag in _LEADING_TAGS

@@ -8,17 +8,18 @@ bottom; what a row has turned into words is out of reach of the digits of later 
 
 from __future__ import annotations
 
+import functools
 import re
-from collections.abc import Callable
 from dataclasses import dataclass
 
-from deployments.normalization.text import numbers, tables
+from deployments.normalization.text import tables
+from deployments.normalization.text.readers import readers
 from deployments.normalization.text.tracked import Tracked
 
 _MACRO = re.compile(r"\{([a-z_]+)\}")
+_TABLE_MACROS = {"unit": "units.tsv", "measure": "measures.tsv", "currency": "currencies.tsv"}
+_MAX_ROUNDS = 64  # a row applies again while it finds more, as in 比分11:7、11:6
 _FIELD = re.compile(r"\{(\d):([a-z_]+)(?::([^{}]*))?\}")
-
-Reader = Callable[[str], str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,14 +39,10 @@ class Rule:
 
 
 class Rules:
-    """All reading rules in order.
+    """All reading rules in order. Safe to use from several threads."""
 
-    Args:
-        readers: Further readers by name, beside those for numbers.
-    """
-
-    def __init__(self, readers: dict[str, Reader]) -> None:
-        self._readers = {**_number_readers(), **readers}
+    def __init__(self) -> None:
+        self._readers = readers()
         macros = _macros()
         self.rules = tuple(
             rule
@@ -56,8 +53,11 @@ class Rules:
     def apply(self, text: Tracked) -> Tracked:
         """Reads everything that a rule knows."""
         for rule in self.rules:
-            if rule.pattern.search(text.text):
-                text = text.sub(rule.pattern, lambda match, rule=rule: self._read(rule, match))  # type: ignore[misc]
+            for _ in range(_MAX_ROUNDS):
+                before = text
+                text = text.sub(rule.pattern, functools.partial(self._read, rule))
+                if text.text == before.text:
+                    break
         return text
 
     def _load(self, file: str, macros: dict[str, str]) -> list[Rule]:
@@ -83,21 +83,12 @@ class Rules:
 
 def _macros() -> dict[str, str]:
     """The macros, each of which may use those above it."""
-    macros: dict[str, str] = {}
+    macros = {name: f"(?:{_any_of(table)})" for name, table in _TABLE_MACROS.items()}
     for name, pattern, *_ in tables.rows("macros.tsv", tables.RULES):
         macros[name] = f"(?:{_MACRO.sub(lambda match: macros[match[1]], pattern)})"
-    macros["unit"] = "(?:" + "|".join(sorted(map(re.escape, tables.pairs("units.tsv")), key=len, reverse=True)) + ")"
     return macros
 
 
-def _number_readers() -> dict[str, Reader]:
-    return {
-        "keep": lambda text: text,
-        "drop": lambda _: "",
-        "int": numbers.cardinal,
-        "number": numbers.number,
-        "count": numbers.count,
-        "spell": numbers.spell,
-        "code": numbers.spell_code,
-        "roman": lambda text: numbers.cardinal(str(numbers.roman(text))),
-    }
+def _any_of(table: str) -> str:
+    """Any first column of a table, the longest that fits."""
+    return "|".join(sorted((re.escape(row[0]) for row in tables.rows(table)), key=len, reverse=True))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+import sys
 from dataclasses import dataclass
 from importlib.resources import files
 
@@ -12,8 +13,9 @@ import jieba.finalseg
 from deployments.normalization.text import tables
 
 _PIECE = re.compile(r"([㐀-鿿豈-﫿𠀀-𳎯]+)|([A-Za-z]+(?:['’][A-Za-z]+)*)|(.)", re.DOTALL)
+LATIN = "latin"  # tag of a Latin word
+MARK = "mark"  # tag of anything that is no word
 _NUMERALS = frozenset("零一二三四五六七八九十百千万亿两幺点半")
-_UNKNOWN_FREQUENCY = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,7 +25,7 @@ class Token:
     Attributes:
         text: As in the normalised text.
         start: Its place there.
-        tag: Part of speech in jieba's tag set, "eng" for Latin words, "x" for marks.
+        tag: Part of speech in jieba's tag set, LATIN or MARK.
     """
 
     text: str
@@ -35,17 +37,19 @@ class Segmenter:
     """Word segmentation. Safe to use from several threads: nothing changes after construction."""
 
     def __init__(self) -> None:
-        self._frequency: dict[str, int] = {}
+        frequencies: dict[str, int] = {}
         self._tags: dict[str, str] = {}
         self._longest: dict[str, int] = {}
         lines = (files("jieba") / "dict.txt").read_text(encoding="utf-8").splitlines()
         own = (row[:3] for row in tables.rows("words.tsv"))
         for word, frequency, tag in (*map(str.split, lines), *own):
-            self._frequency[word] = int(frequency)
-            self._tags[word] = tag
+            frequencies[word] = int(frequency)
+            self._tags[word] = sys.intern(tag)
             if len(word) > self._longest.get(word[0], 0):
                 self._longest[word[0]] = len(word)
-        self._log_total = math.log(sum(self._frequency.values()))
+        self._log_total = math.log(sum(frequencies.values()))
+        # What a word costs: minus the logarithm of its probability. A word that is not known costs as one seen once.
+        self._cost = {word: self._log_total - math.log(count) for word, count in frequencies.items() if count}
 
     def tag(self, word: str) -> str:
         """Part of speech of a word, "" if unknown."""
@@ -53,7 +57,7 @@ class Segmenter:
 
     def knows(self, word: str) -> bool:
         """Whether the dictionary has a word."""
-        return self._frequency.get(word, 0) > 0
+        return word in self._cost
 
     def cut(self, text: str) -> list[Token]:
         """Words and marks of a text, in order and without gaps except blanks.
@@ -72,10 +76,14 @@ class Segmenter:
                     tokens.append(Token(word, start, self._tags.get(word) or _guess_tag(word)))
                     start += len(word)
             elif match[2]:
-                tokens.append(Token(match[2], start, "eng"))
+                tokens.append(Token(match[2], start, LATIN))
             elif match[3] != " ":
-                tokens.append(Token(match[3], start, "x"))
+                tokens.append(Token(match[3], start, MARK))
         return tokens
+
+    def parts(self, word: str) -> list[str]:
+        """The shorter words of the dictionary that a long word is made of."""
+        return self._best_path(word, whole=False)
 
     def _cut_han(self, run: str) -> list[str]:
         words: list[str] = []
@@ -89,20 +97,22 @@ class Segmenter:
             words.append(word)
         return words + self._cut_unknown(unknown)
 
-    def _best_path(self, run: str) -> list[str]:
-        """The most probable division into words of the dictionary."""
+    def _best_path(self, run: str, *, whole: bool = True) -> list[str]:
+        """The most probable division into words of the dictionary; without `whole`, into at least two."""
         size = len(run)
         score = [0.0] * (size + 1)
         step = [1] * size
         for start in range(size - 1, -1, -1):
             best = -math.inf
             for end in range(start + 1, min(size, start + self._longest.get(run[start], 1)) + 1):
-                frequency = self._frequency.get(run[start:end], 0)
-                if not frequency:
+                cost = self._cost.get(run[start:end])
+                if cost is None:
                     if end > start + 1:
                         continue
-                    frequency = _UNKNOWN_FREQUENCY
-                value = math.log(frequency) - self._log_total + score[end]
+                    cost = self._log_total
+                elif not whole and end - start == size > 1:
+                    continue
+                value = score[end] - cost
                 if value >= best:
                     best, step[start] = value, end - start
             score[start] = best
@@ -115,7 +125,7 @@ class Segmenter:
 
     def _cut_unknown(self, run: str) -> list[str]:
         """Single characters left in a row may be a name or a new word."""
-        if len(run) < 2 or run in self._frequency:
+        if len(run) < 2 or run in self._cost:
             return list(run)
         return list(jieba.finalseg.cut(run))
 

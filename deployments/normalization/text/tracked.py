@@ -25,7 +25,7 @@ class Tracked:
         return cls(text, tuple(range(len(text))))
 
     def sub(self, pattern: re.Pattern[str], replace: Callable[[re.Match[str]], str | None]) -> Tracked:
-        """Replaces every match; all characters of a replacement point at the start of their match.
+        """Replaces every match; the new characters of a replacement point at the first that it changed.
 
         Args:
             pattern: What to look for.
@@ -42,13 +42,18 @@ class Tracked:
             start, end = match.span()
             if new is None or start == end:
                 continue
+            # What a replacement keeps at either end keeps its exact place.
+            old = match[0]
+            shorter = min(len(old), len(new))
+            head = next((size for size in range(shorter) if old[size] != new[size]), shorter)
+            tail = next((size for size in range(shorter - head) if old[-size - 1] != new[-size - 1]), shorter - head)
             pieces += (self.text[done:start], new)
-            origins += self.origins[done:start]
-            # A same-length replacement is a character map: it keeps the exact places.
-            if len(new) == end - start:
-                origins += self.origins[start:end]
+            origins += self.origins[done : start + head]
+            if len(old) == len(new):  # a map of characters
+                origins += self.origins[start + head : end - tail]
             else:
-                origins += (self.origins[start],) * len(new)
+                origins += (self.origins[min(start + head, end - 1)],) * (len(new) - head - tail)
+            origins += self.origins[end - tail : end]
             done = end
         if not pieces:
             return self
