@@ -11,7 +11,7 @@ from typing import Any
 from ray.serve.handle import DeploymentHandle
 from starlette.types import ASGIApp
 
-from deployments.deployment import items_of, result_of
+from deployments.deployment import inline, items_of, result_of
 from deployments.errors import SpeechError
 from deployments.ingress import handle
 from deployments.ingress.routes import build_app
@@ -24,7 +24,8 @@ class Ingress:
 
     def __init__(self, settings: IngressSettings, normalizer: DeploymentHandle[Any]) -> None:
         self._settings = settings
-        self._normalizer = normalizer
+        self._normalizer = inline(normalizer)
+        self._normalizer_stream = inline(normalizer, stream=True)
         self._voices: tuple[VoiceInfo, ...] = ()
         self._voices_age_from = float("-inf")
 
@@ -53,7 +54,7 @@ class Ingress:
         """Yields the segments of a checked request in order."""
         timeout_s = request.timeout_s or self._settings.request_timeout_s
         message = dataclasses.replace(request, timeout_s=timeout_s)
-        async with aclosing(items_of(self._normalizer.options(stream=True).speak.remote(message))) as segments:
+        async with aclosing(items_of(self._normalizer_stream.speak.remote(message))) as segments:
             async for segment in segments:
                 yield segment
 

@@ -13,7 +13,7 @@ from typing import Any
 from ray.serve.handle import DeploymentHandle
 from ray.util.metrics import Counter, Gauge
 
-from deployments.deployment import result_of
+from deployments.deployment import inline, result_of
 from deployments.errors import DeadlineExceeded, ReplicaLost, SpeechError
 from deployments.messages import (
     AcousticRequest,
@@ -46,8 +46,8 @@ class Normalizer:
         vocoder: DeploymentHandle[Any],
     ) -> None:
         self._max_attempts = settings.max_attempts
-        self._acoustic = acoustic
-        self._vocoder = vocoder
+        self._acoustic = inline(acoustic)
+        self._vocoder = inline(vocoder)
         infos = VoiceStore.open(voices).infos
         self._speaker = Speaker(settings, cache, infos, self._synthesise, metrics=RayMetrics())
         self._starting: asyncio.Task[None] | None = None
