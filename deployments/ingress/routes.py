@@ -9,7 +9,7 @@ from fastapi import APIRouter, FastAPI, Header, Request
 from starlette.responses import Response
 
 from deployments.errors import EmotionNotFound, MarkupInvalid, TextNotSpeakable, VoiceNotFound
-from deployments.ingress import operation
+from deployments.ingress import operation, page_routes
 from deployments.ingress.answer import streamed_answer, while_wanted, whole_answer
 from deployments.ingress.faults import handle_faults, naming
 from deployments.ingress.middleware import BodyLimit, Envelope
@@ -51,6 +51,7 @@ def build_app(service: SpeechService, settings: IngressSettings, *, adds_request
     for routes in (_speech, _tts, _voices, _analysis):
         app.include_router(routes(service, settings))
     app.include_router(operation.routes(service, settings))
+    app.include_router(page_routes.routes())
     finish_openapi(app)
     return app
 
