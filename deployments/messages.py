@@ -90,6 +90,7 @@ class AcousticRequest:
         priority: Lower is served first; the index of the segment in its request.
         request_id: For the logs.
         timeout_s: What is left of the request's time.
+        stream: Whether the caller takes the frames in pieces (MelChunk) as they are made; the numbers are the same.
     """
 
     voice: str
@@ -100,6 +101,7 @@ class AcousticRequest:
     priority: int = 0
     request_id: str = ""
     timeout_s: float | None = None
+    stream: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -115,6 +117,27 @@ class MelSpectrogram:
 
     mel_FM: NDArray[np.float32]
     frames_T: NDArray[np.int32]
+    queue_s: float = 0.0
+    model_s: float = 0.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MelChunk:
+    """The next frames of a mel spectrogram that is still being made; joined in order they are the whole.
+
+    Attributes:
+        first_frame: Number of its first frame in the whole.
+        mel_FM: float32 [frames, mel width], at least one frame; see MelSpectrogram.
+        is_last: Whether the mel spectrogram ends with it.
+        frames_T: int32 [symbols] as in MelSpectrogram, in the first chunk; None in later ones.
+        queue_s: Seconds from the request's arrival to its admission.
+        model_s: Seconds from admission until this chunk was made.
+    """
+
+    first_frame: int
+    mel_FM: NDArray[np.float32]
+    is_last: bool
+    frames_T: NDArray[np.int32] | None = None
     queue_s: float = 0.0
     model_s: float = 0.0
 
@@ -179,6 +202,40 @@ class SpokenSegment:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class TimedCharacter:
+    """Where a character lies in an answer.
+
+    Attributes:
+        text: One character; two where 儿 only colours the syllable before it; an English word as a whole.
+        start_s: Seconds from the start of the answer.
+        end_s: Seconds from the start of the answer.
+    """
+
+    text: str
+    start_s: float
+    end_s: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TimedWord:
+    """Where a word lies in an answer.
+
+    Attributes:
+        text: See Word.
+        pinyin: See Word.
+        start_s: Seconds from the start of the answer.
+        end_s: Seconds from the start of the answer.
+        characters: Its parts, which share its time among them without a gap.
+    """
+
+    text: str
+    pinyin: tuple[str, ...]
+    start_s: float
+    end_s: float
+    characters: tuple[TimedCharacter, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class TimedSegment:
     """Where a segment lies in an answer.
 
@@ -186,11 +243,13 @@ class TimedSegment:
         text: The part of the caller's text.
         start_s: Seconds from the start of the answer.
         end_s: Seconds from the start of the answer, without the pause that follows.
+        words: In order; between them lie breaks at most.
     """
 
     text: str
     start_s: float
     end_s: float
+    words: tuple[TimedWord, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

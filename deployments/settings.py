@@ -130,11 +130,47 @@ class VoicesSettings(_Strict):
     cache_dir: str = Field("~/.cache/sambert-serve/models", description="Folder for downloaded model folders.")
 
 
+class LiveTextSettings(_Strict):
+    """Text that arrives in pieces over a WebSocket, and is spoken while more of it comes."""
+
+    max_chars: Count = Field(20_000, description="Characters of text per WebSocket session; more are refused.")
+    clause_chars: Count = Field(
+        8, description="Text up to a comma is spoken before its sentence is complete if it has this many characters."
+    )
+    idle_flush_s: PositiveSeconds = Field(
+        1.0, description="Text that has no end yet is spoken when no more arrives for this long."
+    )
+    pause_sentence_s: Seconds = Field(0.25, description="Silence after a sentence that is followed by more text.")
+    pause_clause_s: Seconds = Field(0.1, description="Silence after a clause that is followed by more text.")
+
+
+class TaskSettings(_Strict):
+    """Tasks and audio of POST /api/tts: in Redis where cache.tier is redis, else in a file on this machine."""
+
+    folder: str | None = Field(
+        None, description='Folder of the file; None is the folder "tasks" beside cache.sqlite.folder.'
+    )
+    ttl_s: PositiveSeconds = Field(3600.0, description="Results are forgotten after this.")
+    max_bytes: Annotated[int, Field(ge=1 << 16)] = Field(
+        512 << 20, description="Bytes of results kept; beyond, the oldest are forgotten first."
+    )
+    max_running: Count = Field(32, description="Tasks that one replica works on at once; more get 429.")
+    timeout_s: PositiveSeconds = Field(600.0, description="A task that takes longer fails.")
+    lease_s: PositiveSeconds = Field(
+        15.0, description="A replica that stops renewing its claim on a task loses it after this: the task has failed."
+    )
+    drain_s: Seconds = Field(10.0, description="How long a stopping replica goes on with its tasks.")
+    store_timeout_ms: Count = Field(5000, description="A store that takes longer counts as a fault: 503.")
+
+
 class IngressSettings(_Strict):
     """The HTTP surface: limits of a request and of the answer."""
 
     replicas: Replicas = Field(Replicas(max_ongoing_requests=200), description="Resources and number of replicas.")
-    request_timeout_s: PositiveSeconds = Field(60.0, description="A request not finished by then gets 504.")
+    request_timeout_s: PositiveSeconds = Field(
+        60.0, description="A request not finished by then gets 504; of a stream, each piece has this time."
+    )
+    stream_timeout_s: PositiveSeconds = Field(1800.0, description="A stream that takes longer is broken off.")
     max_input_chars: Count = Field(4096, description="Characters of text per request; more get 413.")
     max_body_bytes: Count = Field(1_048_576, description="Bytes of a request body; more get 413.")
     readiness_timeout_s: PositiveSeconds = Field(5.0, description="Seconds the stages have to answer GET /readyz.")
@@ -145,6 +181,13 @@ class IngressSettings(_Strict):
     model_id: str = Field("sambert-hifigan", description="Id of the served model in GET /v1/models.")
     model_aliases: tuple[str, ...] = Field(
         ("tts-1", "tts-1-hd", "gpt-4o-mini-tts"), description="Other model names that are accepted."
+    )
+    batch_concurrency: Count = Field(8, description="Items of a batch request that are worked on at once.")
+    live_text: LiveTextSettings = Field(LiveTextSettings(), description="Text that arrives in pieces.")
+    tasks: TaskSettings = Field(TaskSettings(), description="Tasks and audio of POST /api/tts.")
+    admin_key_env: str = Field(
+        "SAMBERT_ADMIN_KEY",
+        description="Environment variable that holds the key of POST /admin/...; without it there are no such paths.",
     )
 
 
@@ -172,6 +215,12 @@ class AcousticSettings(_BatchingStage):
     )
     max_postnet_cost: Count = Field(
         1024, description="Padded frames that the post-net refines between two decoder steps; more wait for the next."
+    )
+    first_chunk_frames: Count = Field(
+        24, description="Mel frames in the first piece of a streamed segment; each further one has up to twice as many."
+    )
+    chunk_frames: Count = Field(
+        96, description="Mel frames of a streamed piece at most, and how many the post-net refines at a time."
     )
 
 

@@ -29,7 +29,7 @@ def test_segments_lie_where_their_samples_are():
 
 def test_times_of_the_stages_are_summed():
     timings_s = assemble([spoken(0, tone(10)), spoken(1, tone(10))]).timings_s
-    assert timings_s == pytest.approx({"text": 0.003, "acoustic": 0.04, "vocoder": 0.02})
+    assert timings_s == pytest.approx({"text": 0.003, "cache": 0.0, "acoustic": 0.04, "vocoder": 0.02})
 
 
 def test_no_segment_is_no_answer():

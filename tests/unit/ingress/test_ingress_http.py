@@ -48,7 +48,7 @@ class TestSpeech:
         assert response.headers["x-cache"] == "miss"
         assert response.headers["x-audio-duration-ms"] == "650"
         stages = dict(part.split(";dur=") for part in response.headers["server-timing"].split(", "))
-        assert list(stages) == ["text", "acoustic", "vocoder", "encode"]
+        assert list(stages) == ["text", "cache", "acoustic", "vocoder", "encode"]
         assert [stages["text"], stages["acoustic"], stages["vocoder"]] == ["3.0", "40.0", "20.0"]
 
     async def test_mp3_is_the_default(self, client):
