@@ -7,16 +7,43 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Iterable
 from contextlib import aclosing
+from dataclasses import dataclass
+from fractions import Fraction
 
 import numpy as np
 import soxr
 from numpy.typing import NDArray
 
 from deployments.errors import TextNotSpeakable
-from deployments.messages import Audio, SpokenSegment, TimedSegment
+from deployments.ingress.timestamps import timed_segment
+from deployments.messages import Audio, Segment, SpokenSegment, TimedSegment
 
 KNEE = 0.8
 FULL_SCALE = 32768.0
+
+
+@dataclass(frozen=True, slots=True)
+class Placed:
+    """A segment and where it lies in the answer.
+
+    Attributes:
+        segment: What was spoken.
+        frames_T: int32 [symbols]; see SegmentAudio.
+        start_s: Seconds from the start of the answer.
+        num_samples: Of the segment, at the voice's rate.
+        sample_rate_hz: The voice's.
+    """
+
+    segment: Segment
+    frames_T: NDArray[np.int32]
+    start_s: Fraction
+    num_samples: int
+    sample_rate_hz: int
+
+    def timed(self) -> TimedSegment:
+        """The times of the segment, its words and characters."""
+        samples_per_frame = Fraction(self.num_samples, max(1, int(self.frames_T.sum())))
+        return timed_segment(self.segment, self.frames_T, samples_per_frame / self.sample_rate_hz, self.start_s)
 
 
 class Assembly:
@@ -32,9 +59,10 @@ class Assembly:
         self._volume = volume
         self._source_rate_hz = 0
         self._resampler: soxr.ResampleStream | None = None
-        self._elapsed_s = 0.0
+        self._elapsed_s = Fraction(0)
         self._pause_s = 0.0
-        self._segments: list[TimedSegment] = []
+        self._num_samples = 0
+        self._placed: list[Placed] = []
         self._caches: list[str] = []
         self._timings_s: dict[str, float] = dict.fromkeys(("text", "cache", "acoustic", "vocoder"), 0.0)
 
@@ -45,7 +73,7 @@ class Assembly:
         Raises:
             TextNotSpeakable: There is no segment yet.
         """
-        if not self._rate_hz or not self._segments:
+        if not self._rate_hz or not self._placed:
             raise TextNotSpeakable("Nothing in the text can be spoken. Send words, not only marks.", param="input")
         return self._rate_hz
 
@@ -55,9 +83,35 @@ class Assembly:
         return summary(self._caches)
 
     @property
-    def duration_s(self) -> float:
-        """Seconds of audio so far, without the pause that may follow."""
-        return self._elapsed_s
+    def timings_s(self) -> dict[str, float]:
+        """Seconds of the segments so far by stage: text, cache, acoustic, vocoder."""
+        return dict(self._timings_s)
+
+    @property
+    def num_samples(self) -> int:
+        """Samples of the answer that were returned so far."""
+        return self._num_samples
+
+    @property
+    def num_segments(self) -> int:
+        """Segments so far."""
+        return len(self._placed)
+
+    def timeline(self, first: int = 0) -> tuple[TimedSegment, ...]:
+        """Where the segments, their words and characters lie in the answer.
+
+        Args:
+            first: Number of the first segment that is wanted.
+        """
+        return tuple(placed.timed() for placed in self._placed[first:])
+
+    def pause(self, at_least_s: float) -> None:
+        """Lengthens the pause before the next segment, if there is a next one.
+
+        Args:
+            at_least_s: Seconds.
+        """
+        self._pause_s = max(self._pause_s, at_least_s)
 
     def add(self, spoken: SpokenSegment) -> NDArray[np.int16]:
         """Takes the next segment.
@@ -70,21 +124,23 @@ class Assembly:
         if self._pause_s > 0:
             silence = np.zeros(round(self._pause_s * audio.sample_rate_hz), np.int16)
             parts.append(self._convert(silence))
-            self._elapsed_s += len(silence) / audio.sample_rate_hz
+            self._elapsed_s += Fraction(len(silence), audio.sample_rate_hz)
         parts.append(self._convert(audio.pcm_S))
-        start_s, self._elapsed_s = self._elapsed_s, self._elapsed_s + len(audio.pcm_S) / audio.sample_rate_hz
+        self._placed.append(
+            Placed(spoken.segment, audio.frames_T, self._elapsed_s, len(audio.pcm_S), audio.sample_rate_hz)
+        )
+        self._elapsed_s += Fraction(len(audio.pcm_S), audio.sample_rate_hz)
         self._pause_s = spoken.segment.pause_s
-        self._segments.append(TimedSegment(text=spoken.segment.text, start_s=start_s, end_s=self._elapsed_s))
         self._caches.append(spoken.cache)
         self._timings_s["text"] += spoken.text_s
         self._timings_s["cache"] += spoken.cache_s
         self._timings_s["acoustic"] += audio.acoustic_s
         self._timings_s["vocoder"] += audio.vocoder_s
-        return np.concatenate(parts)
+        return self._count(np.concatenate(parts))
 
     def finish(self) -> NDArray[np.int16]:
         """The samples that the resampler still holds; no pause follows the last segment."""
-        return self._flush()
+        return self._count(self._flush())
 
     def audio(self, pcm: NDArray[np.int16]) -> Audio:
         """The whole answer.
@@ -98,10 +154,14 @@ class Assembly:
         return Audio(
             pcm=pcm,
             sample_rate_hz=self.sample_rate_hz,
-            segments=tuple(self._segments),
+            segments=self.timeline(),
             cache=self.cache,
-            timings_s=dict(self._timings_s),
+            timings_s=self.timings_s,
         )
+
+    def _count(self, pcm_S: NDArray[np.int16]) -> NDArray[np.int16]:
+        self._num_samples += len(pcm_S)
+        return pcm_S
 
     def _switch(self, source_rate_hz: int) -> NDArray[np.int16]:
         """Gets ready for segments of this sample rate; returns what is left of the one before."""

@@ -21,6 +21,7 @@ from deployments.messages import (
 )
 
 RATE_HZ = 16000
+HOP_SAMPLES = 200
 VOICES = (
     VoiceInfo(
         name="demo",
@@ -28,16 +29,18 @@ VOICES = (
         speaker="F7",
         emotions=("neutral", "happy", "sad"),
         sample_rate_hz=RATE_HZ,
-        hop_samples=200,
+        hop_samples=HOP_SAMPLES,
         license="demonstration",
         is_default=True,
     ),
-    VoiceInfo(name="plain", model="other", speaker="F1", emotions=(), sample_rate_hz=RATE_HZ, hop_samples=200),
+    VoiceInfo(name="plain", model="other", speaker="F1", emotions=(), sample_rate_hz=RATE_HZ, hop_samples=HOP_SAMPLES),
 )
 
 
 def spoken(index: int, pcm_S: np.ndarray, pause_s: float = 0.25, cache: str = "miss", rate_hz: int = RATE_HZ):
-    """A segment with these samples."""
+    """A segment of one word with these samples; the frames of its two phones share them."""
+    num_frames = max(1, len(pcm_S) // HOP_SAMPLES)
+    frames_T = np.array([num_frames // 2, num_frames - num_frames // 2], np.int32)
     segment = Segment(
         text=f"段{index}",
         normalized=f"段{index}",
@@ -45,9 +48,7 @@ def spoken(index: int, pcm_S: np.ndarray, pause_s: float = 0.25, cache: str = "m
         symbols="{d_c$tone4$s_begin$word_begin$emotion_neutral$F7} {uan_c$tone4$s_end$word_end$emotion_neutral$F7}",
         pause_s=pause_s,
     )
-    audio = SegmentAudio(
-        pcm_S=pcm_S, sample_rate_hz=rate_hz, frames_T=np.array([3, 4], np.int32), acoustic_s=0.02, vocoder_s=0.01
-    )
+    audio = SegmentAudio(pcm_S=pcm_S, sample_rate_hz=rate_hz, frames_T=frames_T, acoustic_s=0.02, vocoder_s=0.01)
     return SpokenSegment(segment=segment, audio=audio, cache=cache, index=index, text_s=0.0 if index else 0.003)
 
 
