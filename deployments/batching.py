@@ -15,12 +15,13 @@ import contextlib
 import logging
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections import deque
+from collections.abc import AsyncGenerator, Callable, Sequence
 from concurrent.futures import Future, InvalidStateError
 from dataclasses import dataclass
-from typing import Generic, Protocol, TypeVar
+from typing import Any, Generic, Protocol, TypeVar
 
-from deployments.errors import DeadlineExceeded, NotReady, SpeechError, StageStuck, SynthesisFailed
+from deployments.errors import ClientGone, DeadlineExceeded, NotReady, SpeechError, StageStuck, SynthesisFailed
 from deployments.settings import Batching
 
 Item = TypeVar("Item")
@@ -44,7 +45,7 @@ class Limits:
 
 
 class Ticket(Generic[Item, Result]):
-    """One caller's claim on one result.
+    """One caller's claim on one result, which may come in pieces.
 
     Args:
         item: What to compute.
@@ -53,7 +54,7 @@ class Ticket(Generic[Item, Result]):
         timeout_s: Seconds after which nobody wants the result, or None.
     """
 
-    __slots__ = ("admitted_at", "arrived_at", "deadline", "future", "item", "priority", "size")
+    __slots__ = ("_chunks", "_wake", "admitted_at", "arrived_at", "deadline", "future", "item", "priority", "size")
 
     def __init__(self, item: Item, size: int, priority: int = 0, timeout_s: float | None = None) -> None:
         self.item = item
@@ -63,6 +64,8 @@ class Ticket(Generic[Item, Result]):
         self.admitted_at = self.arrived_at
         self.deadline = None if timeout_s is None else self.arrived_at + timeout_s
         self.future: Future[Result] = Future()
+        self._chunks: deque[Any] = deque()
+        self._wake: Callable[[], None] | None = None
 
     @property
     def queue_s(self) -> float:
@@ -93,9 +96,51 @@ class Ticket(Generic[Item, Result]):
         with contextlib.suppress(InvalidStateError):
             self.future.set_exception(error)
 
+    def push(self, chunk: Any) -> None:
+        """Hands over the next piece of the result, from any thread; the last one goes before resolve()."""
+        self._chunks.append(chunk)
+        if (wake := self._wake) is not None:
+            wake()
+
     async def result(self) -> Result:
         """Waits for the result; cancelling the waiting task gives the ticket up."""
         return await asyncio.wrap_future(self.future)
+
+    async def chunks(self) -> AsyncGenerator[Any, None]:
+        """The pieces of the result in order, each as soon as it was pushed; for one reader.
+
+        Leaving the iteration before its end (cancelling the task, aclose()) gives the ticket up.
+
+        Yields:
+            What the stepper pushed (acoustic: MelChunk).
+
+        Raises:
+            SpeechError: The ticket failed, after the pieces that were made before.
+        """
+        loop, arrived = asyncio.get_running_loop(), asyncio.Event()
+
+        def wake(*_: object) -> None:
+            with contextlib.suppress(RuntimeError):  # the reader's loop is closed
+                loop.call_soon_threadsafe(arrived.set)
+
+        self._wake = wake
+        self.future.add_done_callback(wake)
+        try:
+            while True:
+                arrived.clear()
+                is_settled = self.future.done()  # read before the pieces: none comes after it
+                while self._chunks:
+                    yield self._chunks.popleft()
+                if is_settled:
+                    break
+                await arrived.wait()
+        finally:
+            self._wake = None
+            self.future.cancel()
+        if self.future.cancelled():
+            raise ClientGone("The request was given up before it was finished.")
+        if (error := self.future.exception()) is not None:
+            raise error
 
 
 class Stepper(Protocol[Item, Result]):

@@ -60,8 +60,14 @@ class Utterance:
         self._pieces.append(made.reshape(-1, self._mel_width).clone())
 
     def frames(self) -> Tensor:
-        """The frames handed over so far, [F, M]; all of them once done."""
+        """The frames handed over and not yet taken, [F, M]; all of them once done."""
         return torch.cat(self._pieces)
+
+    def take(self) -> Tensor:
+        """The frames handed over since the last call, at least one, [F, M]."""
+        frames_FM = self.frames()
+        self._pieces.clear()
+        return frames_FM
 
 
 class StepDecoder:
@@ -140,6 +146,14 @@ class StepDecoder:
         if any(other is utterance for other in self._utterances):
             self._release(utterance)
             self._find_next_end()
+
+    def num_made(self, utterance: Utterance) -> int:
+        """Steps made of an utterance that has not left."""
+        return utterance.num_steps if utterance.done else self._column - utterance.origin
+
+    def hand_over(self) -> None:
+        """Lets every utterance have the frames made so far."""
+        self._keep_frames()
 
     @torch.inference_mode()
     def step(self) -> list[Utterance]:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from deployments.acoustic.stepper import AcousticStepper, AcousticTicket
+from deployments.acoustic.stepper import AcousticStepper
 from deployments.acoustic.voice import AcousticVoice
+from deployments.acoustic.work import AcousticTicket
 from deployments.batching import Limits, WorkLoop
 from deployments.messages import AcousticRequest, MelSpectrogram
 from deployments.settings import AcousticSettings, Batching
@@ -42,10 +43,12 @@ class AcousticEngine:
         """Queues requests together.
 
         Args:
-            requests: Of any voices.
+            requests: Of any voices; those with `stream` get their frames in pieces.
 
         Returns:
-            A ticket per request, at once; each fails or succeeds on its own.
+            A ticket per request, at once; each fails or succeeds on its own. `await ticket.result()` gives the whole;
+            `async for chunk in ticket.chunks()` gives every MelChunk as soon as it is made (a request without `stream`
+            has one, the whole). Whoever stops waiting or iterating gives the request up, which frees its place.
 
         Raises:
             NotReady: The engine is closed.

@@ -7,52 +7,20 @@ for others that arrive or finish.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from itertools import chain
 
 import numpy as np
 import torch
 
-from deployments.acoustic.decoder import StepDecoder, Utterance
+from deployments.acoustic.decoder import StepDecoder
 from deployments.acoustic.sambert import Encoded
 from deployments.acoustic.voice import AcousticVoice
-from deployments.batching import Ticket
+from deployments.acoustic.work import AcousticTicket, Work
 from deployments.errors import SpeechError, SynthesisFailed, VoiceNotFound
-from deployments.messages import AcousticRequest, MelSpectrogram
 from deployments.settings import AcousticSettings
-from deployments.voices.symbols import SymbolIds
 
 log = logging.getLogger(__name__)
-AcousticTicket = Ticket[AcousticRequest, MelSpectrogram]
-
-
-class Work:
-    """One ticket on its way.
-
-    Args:
-        ticket: Who waits for it.
-        ids: Its symbols.
-        voice: Its voice.
-    """
-
-    __slots__ = ("frames_T", "ids", "ticket", "utterance", "voice")
-
-    def __init__(self, ticket: AcousticTicket, ids: SymbolIds, voice: AcousticVoice) -> None:
-        self.ticket = ticket
-        self.ids = ids
-        self.voice = voice
-        self.utterance: Utterance | None = None
-        self.frames_T = np.zeros(len(ids.emotion_T), dtype=np.int32)
-
-    @property
-    def num_tokens(self) -> int:
-        """Length in symbols."""
-        return len(self.frames_T)
-
-    @property
-    def num_frames(self) -> int:
-        """Length in frames, once encoded."""
-        return int(self.frames_T.sum())
 
 
 class AcousticStepper:
@@ -68,14 +36,13 @@ class AcousticStepper:
         self._settings = settings
         self._arrived: list[Work] = []
         self._decoders = {name: StepDecoder(voice.fused) for name, voice in voices.items()}
-        self._decoding: dict[str, list[Work]] = {name: [] for name in voices}
-        self._decoded: list[Work] = []
+        self._speaking: dict[str, list[Work]] = {name: [] for name in voices}
         self._turns = list(voices)
 
     @property
     def in_progress(self) -> Sequence[AcousticTicket]:
         """Tickets admitted and not yet settled."""
-        stages = (self._arrived, *self._decoding.values(), self._decoded)
+        stages = (self._arrived, *self._speaking.values())
         return [work.ticket for stage in stages for work in tuple(stage)]
 
     def admit(self, tickets: list[AcousticTicket]) -> None:
@@ -87,7 +54,7 @@ class AcousticStepper:
                 ticket.fail(VoiceNotFound(f"No voice {ticket.item.voice!r}; use one of: {known}.", "voice"))
                 continue
             try:
-                self._arrived.append(Work(ticket, voice.parse(ticket.item), voice))
+                self._arrived.append(Work(ticket, voice.parse(ticket.item), voice, self._settings))
             except SpeechError as error:
                 ticket.fail(error)
 
@@ -101,8 +68,7 @@ class AcousticStepper:
 
     def _drop_unwanted(self) -> None:
         self._arrived = [work for work in self._arrived if work.ticket.wanted()]
-        self._decoded = [work for work in self._decoded if work.ticket.wanted()]
-        for name, works in self._decoding.items():
+        for name, works in self._speaking.items():
             wanted = [work for work in works if work.ticket.wanted()]
             if len(wanted) == len(works):
                 continue
@@ -110,19 +76,21 @@ class AcousticStepper:
             for work in works:
                 if id(work) not in kept and work.utterance is not None:
                     self._decoders[name].leave(work.utterance)
-            self._decoding[name] = wanted
+            self._speaking[name] = wanted
 
     def _encode(self) -> None:
         """The first arrivals of one voice, as many as fit the bound; none waits for ever since one always fits."""
         if not self._arrived:
             return
-        bound = self._settings.max_admission_cost
-        works, self._arrived = _take(self._arrived, lambda work: work.num_tokens, bound)
-        voice = works[0].voice
+        voice = self._arrived[0].voice
+        waiting = [(work, work.num_tokens) for work in self._arrived if work.voice is voice]
+        works = _take(waiting, self._settings.max_admission_cost)
+        taken = set(map(id, works))
+        self._arrived = [work for work in self._arrived if id(work) not in taken]
         memories, bands, joining = self._remember(works)
         for work, utterance in zip(joining, self._decoders[voice.name].join(memories, bands), strict=True):
-            work.utterance = utterance
-        self._decoding[voice.name] += joining
+            work.begin(utterance)
+        self._speaking[voice.name] += joining
 
     def _remember(self, works: list[Work]) -> tuple[list[torch.Tensor], list[int], list[Work]]:
         """Memories and band widths of the works that can be decoded; the others are failed, each for its own fault."""
@@ -170,43 +138,53 @@ class AcousticStepper:
             if self._decoders[name].num_active:
                 self._turns.remove(name)
                 self._turns.append(name)
-                break
-        else:
-            return
-        finished = set(map(id, self._decoders[name].step()))
-        if finished:
-            self._decoded += [work for work in self._decoding[name] if id(work.utterance) in finished]
-            self._decoding[name] = [work for work in self._decoding[name] if id(work.utterance) not in finished]
+                self._decoders[name].step()
+                return
 
     def _refine(self) -> None:
-        if not self._decoded:
-            return
-        bound = self._settings.max_postnet_cost
-        works, self._decoded = _take(self._decoded, lambda work: work.num_frames, bound)
-        before = [work.utterance.frames()[: work.num_frames] for work in works if work.utterance is not None]
-        for work, mel_FM in zip(works, works[0].voice.refine(before), strict=True):
-            if not np.isfinite(mel_FM).all():
-                work.ticket.fail(SynthesisFailed("The mel spectrogram holds no numbers; use another text or voice."))
+        """The post-net on the works of one voice that can have their next piece, within the bound."""
+        for name, works in self._speaking.items():
+            decoded = [(work, self._num_decoded(work)) for work in works]
+            due = {id(work) for work, num_decoded in decoded if work.is_due(num_decoded)}
+            if not due:
                 continue
-            ticket = work.ticket
-            ticket.resolve(
-                MelSpectrogram(mel_FM=mel_FM, frames_T=work.frames_T, queue_s=ticket.queue_s, model_s=ticket.model_s)
-            )
+            pending = [(work, work.num_pending(num_decoded)) for work, num_decoded in decoded]
+            # Works halfway to their next piece come along, to go together from then on: many cost little more than one.
+            half = self._settings.chunk_frames // 2
+            pending = [(work, length) for work, length in pending if id(work) in due or length >= half]
+            pending.sort(key=lambda sized: id(sized[0]) not in due)
+            self._advance(name, _take(pending, self._settings.max_postnet_cost))
+            return
+
+    def _num_decoded(self, work: Work) -> int:
+        assert work.utterance is not None
+        return self._decoders[work.voice.name].num_made(work.utterance) * work.voice.network.frames_per_step
+
+    def _advance(self, name: str, works: list[Work]) -> None:
+        """Refines what is decoded of some works of a voice and hands it to them."""
+        self._decoders[name].hand_over()
+        states, new = [], []
+        for work in works:
+            assert work.utterance is not None
+            assert work.postnet is not None
+            states.append(work.postnet)
+            new.append(work.utterance.take()[: work.postnet.num_frames - work.postnet.num_fed])
+        for work, mel_FM in zip(works, self._voices[name].postnet.advance(states, new), strict=True):
+            if len(mel_FM):
+                work.add(mel_FM.cpu().numpy())
+        self._speaking[name] = [work for work in self._speaking[name] if not work.is_finished]
 
 
-def _take(works: list[Work], length: Callable[[Work], int], bound: int) -> tuple[list[Work], list[Work]]:
-    """The first works of the first one's voice whose padded cost fits, at least one; and the rest in order."""
+def _take(sized: Sequence[tuple[Work, int]], bound: int) -> list[Work]:
+    """The first works whose padded cost (number times longest) fits, at least one."""
     taken: list[Work] = []
     longest = 0
-    for work in works:
-        if work.voice is not works[0].voice:
-            continue
-        longest = max(longest, length(work))
+    for work, length in sized:
+        longest = max(longest, length)
         if taken and longest * (len(taken) + 1) > bound:
             break
         taken.append(work)
-    ids = set(map(id, taken))
-    return taken, [work for work in works if id(work) not in ids]
+    return taken
 
 
 def _fail(work: Work, error: Exception) -> None:

@@ -7,13 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import numpy as np
 import torch
 from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
 from deployments.acoustic.checkpoint import load_sambert
 from deployments.acoustic.fused import FusedDecoder
+from deployments.acoustic.running_postnet import RunningPostNet
 from deployments.acoustic.sambert import Encoded, Sambert, Tokens
 from deployments.errors import InvalidRequest
 from deployments.messages import AcousticRequest
@@ -42,6 +42,7 @@ class AcousticVoice:
         self.network: Sambert = load_sambert(folder).to(self.device)
         with torch.inference_mode():
             self.fused = FusedDecoder(self.network.mel_decoder.mel_dec)
+        self.postnet = RunningPostNet(self.network.mel_postnet)
         self._symbols = folder.symbols
         emotions = folder.symbols.emotion
         self._no_emotion = emotions.index(NO_EMOTION) if NO_EMOTION in emotions else -1
@@ -108,23 +109,6 @@ class AcousticVoice:
     def encode(self, requests: Sequence[AcousticRequest], parsed: Sequence[SymbolIds]) -> Encoded:
         """Everything before the decoder; see Sambert.encode."""
         return self.network.encode(self.tokens(requests, parsed))
-
-    def refine(self, before: Sequence[Tensor]) -> list[np.ndarray[tuple[int, int], np.dtype[np.float32]]]:
-        """The post-net on mel spectrograms of any lengths, as one padded batch.
-
-        Args:
-            before: [F, M] each, of the decoder, cut to their lengths.
-
-        Returns:
-            float32 [F, M] each, contiguous, on the CPU.
-        """
-        num_frames_B = torch.tensor([mel_FM.shape[0] for mel_FM in before])
-        mel_BFM = self.network.mel_postnet(pad_sequence(list(before), batch_first=True), num_frames_B)
-        mels = mel_BFM.cpu().numpy()
-        return [
-            np.ascontiguousarray(mel_FM[:num_frames])
-            for mel_FM, num_frames in zip(mels, num_frames_B.tolist(), strict=True)
-        ]
 
     def _padded(self, rows: list[Tensor]) -> Tensor:
         return pad_sequence(rows, batch_first=True).to(self.device)

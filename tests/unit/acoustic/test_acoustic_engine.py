@@ -1,6 +1,7 @@
 """The engine with the bundled voice: what callers do to it while it works."""
 
 import asyncio
+import contextlib
 import threading
 from concurrent.futures import CancelledError
 
@@ -135,6 +136,64 @@ def test_a_stuck_step_fails_alone_and_the_engine_goes_on(engine_of, held_step):
     (next_one,) = engine.submit([request_of(SHORT)])
     assert len(next_one.future.result(WAIT_S).mel_FM) > 0
     assert engine.why_unhealthy() == ""
+
+
+async def test_a_reader_gets_pieces_while_later_ones_are_made(engine_of, held_step):
+    engine = engine_of()
+    held_step.num_free = 12
+    (ticket,) = engine.submit([request_of(LONG, stream=True)])
+    chunks = ticket.chunks()
+    first = await asyncio.wait_for(anext(chunks), WAIT_S)
+    assert not ticket.future.done()
+    assert first.frames_T.sum() > len(first.mel_FM) > 0
+    held_step.opened.set()
+    mels = [first.mel_FM] + [chunk.mel_FM async for chunk in chunks]
+    np.testing.assert_array_equal(np.concatenate(mels), (await ticket.result()).mel_FM)
+
+
+@pytest.mark.parametrize("how", ["cancelled", "closed"])
+async def test_a_reader_that_goes_frees_the_place(engine_of, held_step, how):
+    engine = engine_of(max_batch_size=1)
+    held_step.num_free = 12
+    (ticket,) = engine.submit([request_of(LONG, stream=True)])
+    got_one = asyncio.Event()
+
+    async def read() -> None:
+        async with contextlib.aclosing(ticket.chunks()) as chunks:
+            async for _ in chunks:
+                got_one.set()
+                if how == "closed":
+                    return
+
+    reader = asyncio.create_task(read())
+    await asyncio.wait_for(got_one.wait(), WAIT_S)  # the gate holds it in the middle of the utterance
+    if how == "cancelled":
+        reader.cancel()
+    await asyncio.wait([reader], timeout=WAIT_S)
+    assert ticket.future.cancelled()
+    held_step.num_free = 10_000
+    held_step.opened.set()
+    (next_one,) = engine.submit([request_of(SHORT)])
+    assert len((await next_one.result()).mel_FM) > 0
+
+
+async def test_a_stream_that_fails_midway_says_so_after_its_pieces(engine_of, held_step):
+    engine = engine_of()
+    held_step.num_free = 12
+    (ticket,) = engine.submit([request_of(LONG, stream=True)])
+    chunks = ticket.chunks()
+    assert len((await asyncio.wait_for(anext(chunks), WAIT_S)).mel_FM) > 0
+    ticket.deadline = ticket.arrived_at
+    held_step.opened.set()
+    with pytest.raises(DeadlineExceeded):
+        async for _ in chunks:
+            pass
+
+
+async def test_a_bad_symbol_fails_a_stream_at_its_start(engine_of):
+    (ticket,) = engine_of().submit([request_of(SHORT.replace("i_c", "nope"), stream=True)])
+    with pytest.raises(InvalidRequest, match="nope"):
+        await anext(ticket.chunks())
 
 
 async def test_many_callers_at_once(engine_of):

@@ -1,5 +1,6 @@
 """Batched, streamed and alone are the same: whole requests of every golden configuration and the bundled voice."""
 
+import asyncio
 import threading
 from dataclasses import replace
 
@@ -13,7 +14,7 @@ from deployments.acoustic.stepper import AcousticStepper
 from deployments.acoustic.voice import AcousticVoice
 from deployments.batching import Ticket
 from deployments.errors import InvalidRequest, SynthesisFailed, VoiceNotFound
-from deployments.messages import AcousticRequest, MelSpectrogram
+from deployments.messages import AcousticRequest, MelChunk, MelSpectrogram
 from deployments.settings import AcousticSettings
 
 TOLERANCE = 1e-4
@@ -90,6 +91,15 @@ def assert_same(found: MelSpectrogram, expected: MelSpectrogram) -> None:
     np.testing.assert_allclose(found.mel_FM, expected.mel_FM, rtol=0, atol=TOLERANCE)
 
 
+def chunks_of(ticket) -> list[MelChunk]:
+    """What a reader that comes afterwards still finds."""
+
+    async def read() -> list[MelChunk]:
+        return [chunk async for chunk in ticket.chunks()]
+
+    return asyncio.run(read())
+
+
 @settings(max_examples=2, **FIXED)
 @given(st.data())
 def test_a_batch_is_what_its_items_are_alone(voice, data):
@@ -116,6 +126,61 @@ def test_a_stream_of_arrivals_is_what_its_items_are_alone(voice, data):
     run(stepper)
     for _, ticket in tickets:
         assert_same(ticket.future.result(0), alone(voice, ticket.item))
+
+
+@settings(max_examples=3, **FIXED)
+@given(st.data())
+def test_the_pieces_of_a_stream_are_the_whole(voice, data):
+    arrivals = data.draw(
+        st.lists(
+            st.tuples(st.integers(0, 20), requests_of(voice, speakers_of(voice)), st.booleans()), min_size=1, max_size=5
+        )
+    )
+    first, most = data.draw(st.sampled_from([(1, 1), (5, 40), (24, 96), (50, 7)]))
+    stepper = AcousticStepper(
+        {voice.name: voice}, SETTINGS.model_copy(update={"first_chunk_frames": first, "chunk_frames": most})
+    )
+    tickets = [(when, ticket_of(replace(request, stream=stream))) for when, request, stream in arrivals]
+    for now in range(21):
+        stepper.admit([ticket for when, ticket in tickets if when == now])
+        stepper.step()
+    run(stepper)
+    for _, ticket in tickets:
+        chunks = chunks_of(ticket)
+        expected = alone(voice, replace(ticket.item, stream=False))
+        whole = replace(ticket.future.result(0), mel_FM=np.concatenate([chunk.mel_FM for chunk in chunks]))
+        assert_same(whole, expected)
+        assert_same(ticket.future.result(0), expected)
+        np.testing.assert_array_equal(chunks[0].frames_T, expected.frames_T)
+        assert all(chunk.frames_T is None for chunk in chunks[1:])
+        assert [chunk.is_last for chunk in chunks] == [False] * (len(chunks) - 1) + [True]
+        ends = np.cumsum([len(chunk.mel_FM) for chunk in chunks])
+        assert [chunk.first_frame for chunk in chunks] == [0, *ends[:-1]]
+        if not ticket.item.stream:
+            assert len(chunks) == 1
+
+
+def test_pieces_come_early_and_grow(voices):
+    voice = voices["demo"]
+    request = AcousticRequest(voice="demo", symbols=symbols_of([0, 1, 5, 3, 2] * 12, "sad", "F7"), stream=True)
+    stepper = AcousticStepper({"demo": voice}, AcousticSettings(first_chunk_frames=12, chunk_frames=60))
+    ticket = ticket_of(request)
+    stepper.admit([ticket])
+    steps = []
+    push = ticket.push
+    made = 0
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Ticket, "push", lambda self, chunk: (steps.append(made), push(chunk)))
+        while stepper.in_progress:
+            made += 1
+            stepper.step()
+    lengths = [len(chunk.mel_FM) for chunk in chunks_of(ticket)]
+    r = voice.network.frames_per_step
+    assert steps[0] == -(-(12 + voice.postnet.lookahead) // r)  # the step that completes the frames it depends on
+    assert made == -(-sum(lengths) // r)  # the last piece comes with the last step
+    assert len(lengths) > 5
+    for length, least in zip(lengths[:-1], [12, 24, 48, *[60] * len(lengths)], strict=False):
+        assert least <= length < least + r
 
 
 def test_voices_take_turns_and_never_mix(voices):
