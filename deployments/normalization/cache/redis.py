@@ -9,23 +9,15 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import os
 import secrets
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from typing import Any, Final, Literal
 
-from redis import asyncio as redis
-from redis.asyncio.retry import Retry
-from redis.backoff import NoBackoff
-from redis.exceptions import ConnectionError as RedisGone
-from redis.exceptions import OutOfMemoryError, ReadOnlyError
-from redis.exceptions import TimeoutError as RedisSlow
-
-from deployments.errors import ConfigurationInvalid
 from deployments.normalization.cache import redis_scripts as scripts
 from deployments.normalization.cache.entry import ENTRY_VERSION
 from deployments.normalization.cache.key import SegmentKey
+from deployments.normalization.cache.redis_client import RedisClient
 from deployments.normalization.cache.tier import Found, Measure, Row, Swept, TierFault
 from deployments.settings import RedisCacheSettings
 
@@ -58,23 +50,21 @@ class RedisTier:
         self._clock = clock
         self._sweep_cursor = 0
         self._farewells: set[asyncio.Task[None]] = set()
-        self._read_s = settings.read_timeout_ms / 1e3
-        self._write_s = settings.write_timeout_ms / 1e3
         self._base = f"{{{settings.prefix}:v{ENTRY_VERSION}}}"
         self._books = [f"{self._base}:{part}" for part in ("used", "size", "total")]
         self._entries = f"{self._base}:e:"
-        self._client = _client(settings)
-        self._find_or_claim = self._client.register_script(scripts.FIND_OR_CLAIM)
-        self._store = self._client.register_script(scripts.STORE)
-        self._forget = self._client.register_script(scripts.FORGET)
-        self._renew = self._client.register_script(scripts.RENEW)
-        self._release = self._client.register_script(scripts.RELEASE)
+        self._client = RedisClient(settings)
+        self._redis = self._client.commands
+        self._find_or_claim = self._redis.register_script(scripts.FIND_OR_CLAIM)
+        self._store = self._redis.register_script(scripts.STORE)
+        self._forget = self._redis.register_script(scripts.FORGET)
+        self._renew = self._redis.register_script(scripts.RENEW)
+        self._release = self._redis.register_script(scripts.RELEASE)
 
     @property
     def where(self) -> str:
         """The address without user and password."""
-        scheme, _, rest = self._settings.url.partition("?")[0].partition("://")
-        return f"{scheme}://{rest.rpartition('@')[2]}"
+        return self._client.where
 
     async def find(self, key: SegmentKey) -> Found:
         """See Tier.find; waits lock_wait_ms at most for another process."""
@@ -82,22 +72,19 @@ class RedisTier:
         give_up_at = asyncio.get_running_loop().time() + self._settings.lock_wait_ms / 1e3
         keys = [f"{self._entries}{key}", f"{self._base}:l:{key}"]
         while True:
+            call = self._client.begin(self._find_or_claim(keys=keys, args=[token, self._settings.lock_ms]))
             try:
-                reply = await self._within(
-                    self._read_s, self._find_or_claim(keys=keys, args=[token, self._settings.lock_ms])
-                )
-            except BaseException:  # also a cancelled caller: Redis may have granted the claim already
-                task = asyncio.get_running_loop().create_task(self.let_go(keys[1], token))
-                self._farewells.add(task)
-                task.add_done_callback(self._farewells.discard)
+                reply = await self._client.reply(call)
+            except BaseException:  # also a cancelled caller: Redis may grant the claim nobody waits for
+                self._later(self._unclaim(call, keys[1], token))
                 raise
             if isinstance(reply, bytes):
                 return Found(raw=reply)
             if reply == 1:
                 return Found(lease=_RedisLease(self, keys[1], token, self._settings.lock_ms / 1e3))
-            if reply != 0:
+            if reply not in (0, 2):
                 raise TierFault("junk", f"{self.where}: {reply!r:.80} is no answer")
-            if asyncio.get_running_loop().time() >= give_up_at:
+            if reply == 2 or asyncio.get_running_loop().time() >= give_up_at:
                 return Found()
             await asyncio.sleep(self._settings.lock_poll_ms / 1e3)
 
@@ -108,29 +95,29 @@ class RedisTier:
             if ttl_ms <= 0 or len(row.raw) > self._settings.max_bytes // 2:
                 continue
             args: list[Any] = [self._entries, row.key, row.raw, ttl_ms, self._clock(), self._settings.max_bytes]
-            await self._within(self._write_s, self._store(keys=self._books, args=args))
+            await self._client.write(self._store(keys=self._books, args=args))
 
     async def touch(self, keys: Sequence[SegmentKey]) -> None:
         """See Tier.touch."""
         uses: dict[str, float] = dict.fromkeys(keys, self._clock())
-        await self._within(self._write_s, self._client.zadd(self._books[0], uses, xx=True))
+        await self._client.write(self._redis.zadd(self._books[0], uses, xx=True))
 
     async def remove(self, keys: Sequence[SegmentKey]) -> None:
         """See Tier.remove."""
-        await self._within(self._write_s, self._forget(keys=self._books, args=[self._entries, *keys]))
+        await self._client.write(self._forget(keys=self._books, args=[self._entries, *keys]))
 
     async def purge(self, tag: str | None) -> int:
         """See Tier.purge; goes through all names and not the books alone, which may be damaged."""
-        await self._within(self._write_s, self._client.hincrby(f"{self._base}:purges", tag or "", 1))
+        await self._client.write(self._redis.hincrby(f"{self._base}:purges", tag or "", 1))
         if tag is None:
-            await self._within(self._write_s, self._client.delete(*self._books))
+            await self._client.write(self._redis.delete(*self._books))
         pattern = f"{self._entries}{'' if tag is None else tag + '-'}*"
         total = cursor = 0
         while True:
-            scan = self._client.scan(cursor, match=pattern, count=_PURGE_KEYS)
-            cursor, found = await self._within(self._write_s, scan)
+            scan = self._redis.scan(cursor, match=pattern, count=_PURGE_KEYS)
+            cursor, found = await self._client.write(scan)
             if found and tag is None:
-                await self._within(self._write_s, self._client.unlink(*found))
+                await self._client.write(self._redis.unlink(*found))
             elif found:
                 await self.remove([SegmentKey(name.decode()[len(self._entries) :]) for name in found])
             total += len(found)
@@ -139,13 +126,10 @@ class RedisTier:
 
     async def sweep_step(self) -> Swept:
         """See Tier.sweep_step; also strikes out of the books what Redis itself has removed."""
-        scan = self._client.zscan(self._books[0], self._sweep_cursor, count=self._sweep_rows)
-        self._sweep_cursor, uses = await self._within(self._write_s, scan)
+        scan = self._redis.zscan(self._books[0], self._sweep_cursor, count=self._sweep_rows)
+        self._sweep_cursor, uses = await self._client.write(scan)
         cold_before = self._clock() - self._cold_after_s
-        async with self._client.pipeline(transaction=False) as pipeline:
-            for key, _ in uses:
-                pipeline.exists(self._entries + key.decode())
-            there = await self._within(self._write_s, pipeline.execute()) if uses else []
+        there = await self._client.write(self._exist([key.decode() for key, _ in uses]))
         seen = zip(uses, there, strict=True)
         stale = [SegmentKey(key.decode()) for (key, used_at), exists in seen if not exists or used_at < cold_before]
         if stale:
@@ -154,41 +138,48 @@ class RedisTier:
 
     async def measure(self) -> Measure:
         """See Tier.measure."""
-        async with self._client.pipeline(transaction=False) as pipeline:
-            pipeline.zcard(self._books[0])
-            pipeline.get(self._books[2])
-            pipeline.hgetall(f"{self._base}:purges")
-            num_entries, total, purges = await self._within(self._write_s, pipeline.execute())
+        num_entries, total, purges = await self._client.write(self._sizes())
         return Measure(num_entries, int(total or 0), {tag.decode(): int(number) for tag, number in purges.items()})
 
     async def close(self) -> None:
         """See Tier.close."""
-        await asyncio.gather(*self._farewells)
-        await self._within(self._write_s, self._client.aclose())
+        if self._farewells:
+            await asyncio.wait(self._farewells)
+        await self._client.close()
 
     async def let_go(self, claim: str, token: str) -> None:
         """Gives a claim up if it is still the token's; where that fails it expires by itself."""
         with contextlib.suppress(TierFault):
-            await self._within(self._write_s, self._release(keys=[claim], args=[token]))
+            await self._client.write(self._release(keys=[claim], args=[token]))
 
     async def extend(self, claim: str, token: str) -> bool:
         """Makes a claim last for another lock_ms; False when it is no longer the token's."""
         args: list[Any] = [token, self._settings.lock_ms]
-        return bool(await self._within(self._write_s, self._renew(keys=[claim], args=args)))
+        return bool(await self._client.write(self._renew(keys=[claim], args=args)))
 
-    async def _within(self, timeout_s: float, reply: Awaitable[Any]) -> Any:
-        """The reply, or what is wrong as a TierFault. The client drops a connection whose reply it gave up."""
-        try:
-            async with asyncio.timeout(timeout_s):
-                return await reply
-        except (TimeoutError, RedisSlow) as error:
-            raise TierFault("slow", f"{self.where}: no answer within {timeout_s * 1e3:.0f} ms") from error
-        except (OutOfMemoryError, ReadOnlyError) as error:
-            raise TierFault("full", f"{self.where}: {error}") from error
-        except (RedisGone, OSError) as error:
-            raise TierFault("gone", f"{self.where}: {error}") from error
-        except Exception as error:  # what a server that is no Redis, or a damaged one, makes of the client
-            raise TierFault("junk", f"{self.where}: {error!r}") from error
+    async def _unclaim(self, call: asyncio.Task[Any], claim: str, token: str) -> None:
+        """Waits for the call that may have got a claim, and gives the claim up."""
+        await asyncio.wait({call})
+        if call.exception() is not None or call.result() == 1:
+            await self.let_go(claim, token)
+
+    def _later(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.get_running_loop().create_task(work)
+        self._farewells.add(task)
+        task.add_done_callback(self._farewells.discard)
+
+    async def _exist(self, keys: Sequence[str]) -> list[int]:
+        async with self._redis.pipeline(transaction=False) as pipeline:
+            for key in keys:
+                pipeline.exists(self._entries + key)
+            return await pipeline.execute() if keys else []
+
+    async def _sizes(self) -> list[Any]:
+        async with self._redis.pipeline(transaction=False) as pipeline:
+            pipeline.zcard(self._books[0])
+            pipeline.get(self._books[2])
+            pipeline.hgetall(f"{self._base}:purges")
+            return await pipeline.execute()
 
 
 class _RedisLease:
@@ -211,29 +202,3 @@ class _RedisLease:
             await asyncio.sleep(pause_s)
             with contextlib.suppress(TierFault):  # tried again after the pause; it may be lost meanwhile
                 held = await self._tier.extend(self._claim, self._token)
-
-
-def _client(settings: RedisCacheSettings) -> redis.Redis:
-    """A client that never tries anything twice: the breaker decides when to try again.
-
-    Raises:
-        ConfigurationInvalid: cache.redis.url is not an address.
-    """
-    options: dict[str, Any] = {
-        "max_connections": settings.max_connections,
-        "timeout": settings.read_timeout_ms / 1e3,  # for a free connection
-        "socket_timeout": settings.write_timeout_ms / 1e3,
-        "socket_connect_timeout": settings.write_timeout_ms / 1e3,
-        "retry": Retry(NoBackoff(), 0),
-        "protocol": 2,  # every server speaks it
-        "driver_info": None,  # saves a round trip per connection
-    }
-    if password := os.environ.get(settings.password_env):
-        options["password"] = password
-    try:
-        pool = redis.BlockingConnectionPool.from_url(settings.url, **options)
-    except ValueError as error:
-        raise ConfigurationInvalid(
-            f"cache.redis.url: {error} Write it as redis://host:port/db.", "cache.redis.url"
-        ) from error
-    return redis.Redis.from_pool(pool)

@@ -13,12 +13,15 @@ from __future__ import annotations
 
 from typing import Final
 
-# KEYS: entry, claim. ARGV: token, milliseconds. The entry, or 1 (claimed) or 0 (claimed by another one).
+# KEYS: entry, claim. ARGV: token, milliseconds. The entry, or 1 (claimed), or 0 (claimed by another one), or 2 (no
+# claims: Redis is full or read-only, which is no reason not to read).
 FIND_OR_CLAIM: Final = """
 local entry = redis.call('GET', KEYS[1])
 if entry then return entry end
-if redis.call('SET', KEYS[2], ARGV[1], 'NX', 'PX', ARGV[2]) then return 1 end
-return 0
+local claimed = redis.pcall('SET', KEYS[2], ARGV[1], 'NX', 'PX', ARGV[2])
+if not claimed then return 0 end
+if claimed.err then return 2 end
+return 1
 """
 
 # KEYS: claim. ARGV: token, milliseconds. 1 while it is still the caller's.

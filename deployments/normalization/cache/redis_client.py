@@ -1,0 +1,123 @@
+"""The connection to Redis: nothing is tried twice, nothing takes long, and every fault is a TierFault.
+
+Each call runs in a task of its own that is never cancelled. The client library loses connections, and now and then the
+cancellation itself, when a call is cancelled half-way; here a caller that goes away or gives up leaves the call to its
+task, which the client's own time limits end.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Awaitable
+from typing import Any
+
+from redis import asyncio as redis
+from redis.asyncio.retry import Retry
+from redis.backoff import NoBackoff
+from redis.exceptions import ConnectionError as RedisGone
+from redis.exceptions import OutOfMemoryError, RedisError
+from redis.exceptions import TimeoutError as RedisSlow
+
+from deployments.errors import ConfigurationInvalid
+from deployments.normalization.cache.tier import TierFault
+from deployments.settings import RedisCacheSettings
+
+
+class RedisClient:
+    """Calls to one Redis.
+
+    Args:
+        settings: Address and time limits.
+
+    Raises:
+        ConfigurationInvalid: cache.redis.url is not an address.
+    """
+
+    def __init__(self, settings: RedisCacheSettings) -> None:
+        self.commands = _connect(settings)
+        self._read_s = settings.read_timeout_ms / 1e3
+        self._write_s = settings.write_timeout_ms / 1e3
+        self._calls: set[asyncio.Task[Any]] = set()
+        scheme, _, rest = settings.url.partition("?")[0].partition("://")
+        self.where = f"{scheme}://{rest.rpartition('@')[2]}"  # without user and password
+
+    def begin(self, call: Awaitable[Any]) -> asyncio.Task[Any]:
+        """Starts a call that goes on whatever becomes of its caller; its task raises TierFault and nothing else."""
+        task = asyncio.get_running_loop().create_task(self._judged(call))
+        self._calls.add(task)
+        task.add_done_callback(self._ended)
+        return task
+
+    async def read(self, call: Awaitable[Any]) -> Any:
+        """The reply, within read_timeout_ms.
+
+        Raises:
+            TierFault: There is none, or it is an error.
+        """
+        return await self.reply(self.begin(call), self._read_s)
+
+    async def write(self, call: Awaitable[Any]) -> Any:
+        """The reply, within write_timeout_ms.
+
+        Raises:
+            TierFault: There is none, or it is an error.
+        """
+        return await self.reply(self.begin(call), self._write_s)
+
+    async def reply(self, task: asyncio.Task[Any], timeout_s: float | None = None) -> Any:
+        """The reply of a call that was begun, within read_timeout_ms if nothing else is said.
+
+        Raises:
+            TierFault: There is none, or it is an error.
+        """
+        timeout_s = self._read_s if timeout_s is None else timeout_s
+        await asyncio.wait({task}, timeout=timeout_s)
+        if not task.done():
+            raise TierFault("slow", f"{self.where}: no answer within {timeout_s * 1e3:.0f} ms")
+        return task.result()
+
+    async def close(self) -> None:
+        """Waits for the calls that were begun, and closes the connections."""
+        while self._calls:
+            await asyncio.wait(self._calls)
+        await self.commands.aclose()
+
+    def _ended(self, task: asyncio.Task[Any]) -> None:
+        self._calls.discard(task)
+        if not task.cancelled():
+            task.exception()  # of a call that nobody waits for any more: seen and done with
+
+    async def _judged(self, call: Awaitable[Any]) -> Any:
+        try:
+            return await call
+        except (TimeoutError, RedisSlow) as error:
+            raise TierFault("slow", f"{self.where}: {error}") from error
+        except (RedisGone, OSError) as error:
+            raise TierFault("gone", f"{self.where}: {error}") from error
+        except Exception as error:  # what a server that is no Redis, or a damaged one, makes of the client
+            # Redis 6 wraps the error when a script meets it.
+            is_full = isinstance(error, OutOfMemoryError) or (isinstance(error, RedisError) and "-OOM" in str(error))
+            raise TierFault("full" if is_full else "junk", f"{self.where}: {error!r}") from error
+
+
+def _connect(settings: RedisCacheSettings) -> redis.Redis:
+    """A client that opens connections when they are needed."""
+    options: dict[str, Any] = {
+        "max_connections": settings.max_connections,
+        "timeout": settings.read_timeout_ms / 1e3,  # for a free connection
+        "socket_timeout": max(settings.write_timeout_ms, settings.read_timeout_ms) / 1e3,
+        "socket_connect_timeout": max(settings.write_timeout_ms, settings.read_timeout_ms) / 1e3,
+        "retry": Retry(NoBackoff(), 0),  # the breaker decides when to try again
+        "protocol": 2,  # every server speaks it
+        "driver_info": None,  # saves a round trip per connection
+    }
+    if password := os.environ.get(settings.password_env):
+        options["password"] = password
+    try:
+        pool = redis.BlockingConnectionPool.from_url(settings.url, **options)
+    except ValueError as error:
+        raise ConfigurationInvalid(
+            f"cache.redis.url: {error} Write it as redis://host:port/db.", "cache.redis.url"
+        ) from error
+    return redis.Redis.from_pool(pool)
