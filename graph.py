@@ -32,7 +32,7 @@ def build(args: dict[str, Any] | Settings | None = None) -> Application:
         settings.acoustic, settings.voices
     )
     vocoder = _stage(Vocoder, settings.vocoder.replicas, settings.vocoder.batching).bind(
-        settings.vocoder, settings.voices
+        settings.vocoder, settings.voices, acoustic
     )
     normalizer = _stage(Normalizer, settings.normalizer.replicas).bind(
         settings.normalizer, settings.cache, settings.voices, acoustic, vocoder

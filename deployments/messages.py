@@ -23,6 +23,7 @@ class SpeechRequest:
         sample_rate_hz: Of the answer, None for the voice's own.
         normalize: False for text that is already words.
         use_cache: False synthesises anew.
+        stream: Whether the caller plays the samples as they come: then the first segment comes in parts.
         request_id: Follows the request through all stages and logs.
         timeout_s: What is left of the request's time; None for the service's own limit.
     """
@@ -37,6 +38,7 @@ class SpeechRequest:
     sample_rate_hz: int | None = None
     normalize: bool = True
     use_cache: bool = True
+    stream: bool = False
     request_id: str = ""
     timeout_s: float | None = None
 
@@ -186,9 +188,11 @@ class SpokenSegment:
 
     Attributes:
         segment: What was spoken.
-        audio: How it sounds, without the pause that follows.
+        audio: How it sounds, without the pause that follows; of a part, its samples alone.
         cache: "miss", "bypass", or the tier that had it: "memory", "sqlite", "redis".
         index: Position in the request.
+        part: 0 for the first or only part; a segment whose samples are sent as they are made comes in several.
+        is_last: Whether the segment ends with this part.
         text_s: Seconds the front end spent on the request (first segment only, else 0).
         cache_s: Seconds spent looking in the cache, or waiting for another request's synthesis.
     """
@@ -197,6 +201,8 @@ class SpokenSegment:
     audio: SegmentAudio
     cache: str
     index: int
+    part: int = 0
+    is_last: bool = True
     text_s: float = 0.0
     cache_s: float = 0.0
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -11,7 +14,7 @@ from deployments.acoustic.engine import AcousticEngine
 from deployments.batching import Ticket
 from deployments.deployment import device_of
 from deployments.errors import NotReady
-from deployments.messages import AcousticRequest, MelSpectrogram, StageStatus
+from deployments.messages import AcousticRequest, MelChunk, MelSpectrogram, StageStatus
 from deployments.settings import AcousticSettings, VoicesSettings
 from deployments.voices.store import VoiceStore
 
@@ -51,6 +54,17 @@ class Acoustic:
         """
         ticket = await self._collect(request)
         return await ticket.result()
+
+    async def infer_stream(self, request: AcousticRequest) -> AsyncGenerator[MelChunk, None]:
+        """The mel spectrogram of one segment in pieces, each as soon as it is made; leaving early frees its place.
+
+        Raises:
+            SpeechError: The request was refused, failed or ran out of time.
+        """
+        ticket = await self._collect(replace(request, stream=True))
+        async with aclosing(ticket.chunks()) as chunks:
+            async for chunk in chunks:
+                yield chunk
 
     async def status(self) -> StageStatus:
         """Whether this replica can serve."""

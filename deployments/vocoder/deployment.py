@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
 from typing import Any
 
 import torch
 from ray import serve
+from ray.serve.handle import DeploymentHandle
 
 from deployments.batching import Ticket
-from deployments.deployment import device_of
+from deployments.deployment import device_of, inline, items_of
 from deployments.errors import NotReady
-from deployments.messages import MelSpectrogram, SegmentAudio, StageStatus, VocoderRequest
+from deployments.messages import AcousticRequest, MelSpectrogram, SegmentAudio, StageStatus, VocoderRequest
 from deployments.settings import VocoderSettings, VoicesSettings
 from deployments.vocoder.engine import VocoderEngine
+from deployments.vocoder.parts import vocode_chunks
 from deployments.voices.store import VoiceStore
 
 
@@ -22,12 +26,13 @@ class Vocoder:
     Arrivals are collected by @serve.batch and join the batches of windows; each caller waits for its own result alone.
     """
 
-    def __init__(self, settings: VocoderSettings, voices: VoicesSettings) -> None:
+    def __init__(self, settings: VocoderSettings, voices: VoicesSettings, acoustic: DeploymentHandle[Any]) -> None:
         torch.set_num_threads(settings.threads)
         store = VoiceStore.open(voices)
         folders = [store.folder(name) for name in store.names]
         self._engine = VocoderEngine(folders, settings, device_of(settings.device))
         self._batching = settings.batching
+        self._acoustic_stream = inline(acoustic, stream=True)
 
     def reconfigure(self, user_config: dict[str, Any]) -> None:
         """Takes new batch settings on the live service."""
@@ -54,6 +59,23 @@ class Vocoder:
         """
         ticket = await self._collect((request, mel))
         return await ticket.result()
+
+    async def vocode_stream(
+        self, request: VocoderRequest, acoustic_request: AcousticRequest
+    ) -> AsyncGenerator[SegmentAudio, None]:
+        """The samples of one segment in parts, while the acoustic model is still at work on it.
+
+        Fetches the mel spectrogram itself, so that it travels once and its later frames are vocoded while earlier
+        samples are on their way. The first part carries frames_T.
+
+        Raises:
+            SpeechError: A stage refused, failed or ran out of time.
+        """
+        chunks = items_of(self._acoustic_stream.infer_stream.remote(acoustic_request))
+        parts = vocode_chunks(self._engine, request, chunks)
+        async with aclosing(parts):
+            async for part in parts:
+                yield part
 
     async def status(self) -> StageStatus:
         """Whether this replica can serve."""

@@ -15,11 +15,12 @@ from deployments.messages import MelSpectrogram, SegmentAudio, VocoderRequest
 from deployments.settings import Batching, VocoderSettings
 from deployments.vocoder.backends.base import EagerBackend
 from deployments.vocoder.checkpoint import load_generator
+from deployments.vocoder.stream import MelStream, Piece
 from deployments.vocoder.voice import Utterance, VocoderVoice
 from deployments.vocoder.windows import Planner, Window, context_of
 from deployments.voices.folder import VoiceFolder
 
-Item = tuple[VocoderRequest, MelSpectrogram]
+Item = tuple[VocoderRequest, MelSpectrogram | Piece]
 VocoderTicket = Ticket[Item, SegmentAudio]
 log = logging.getLogger(__name__)
 
@@ -30,18 +31,23 @@ class Work:
     Args:
         ticket: The claim on the result.
         voice: Of the request.
-        utterance: The checked mel spectrogram.
+        utterance: The checked mel spectrogram, or the part of it that a streamed piece needs.
+        windows: What to run, in order; their kept frames join without a gap.
         turn: Place in the order of service; grows by one with each window served.
     """
 
-    def __init__(self, ticket: VocoderTicket, voice: VocoderVoice, utterance: Utterance, turn: float) -> None:
+    def __init__(
+        self, ticket: VocoderTicket, voice: VocoderVoice, utterance: Utterance, windows: list[Window], turn: float
+    ) -> None:
         self.ticket = ticket
         self.voice = voice
         self.utterance = utterance
         self.turn = turn
         self.num_done = 0
-        self.windows = deque(voice.planner.plan(utterance.num_frames))
-        self._pcm_S = np.empty(utterance.num_frames * voice.folder.hop_samples, dtype=np.int16)
+        self.windows = deque(windows)
+        self._first_frame = windows[0].keep_start
+        num_frames = windows[-1].keep_end - self._first_frame
+        self._pcm_S = np.empty(num_frames * voice.folder.hop_samples, dtype=np.int16)
 
     @property
     def kind(self) -> tuple[str, int]:
@@ -50,22 +56,26 @@ class Work:
 
     def put(self, window: Window, pcm_S: NDArray[np.int16]) -> None:
         """Takes the samples of the next window; the last one settles the ticket."""
-        hop = self.voice.folder.hop_samples
-        self._pcm_S[window.keep_start * hop : window.keep_end * hop] = pcm_S
+        start = (window.keep_start - self._first_frame) * self.voice.folder.hop_samples
+        self._pcm_S[start : start + len(pcm_S)] = pcm_S
         self.windows.popleft()
         self.turn += 1
         self.num_done += 1
         if not self.windows:
-            mel = self.ticket.item[1]
-            self.ticket.resolve(
-                SegmentAudio(
-                    pcm_S=self._pcm_S,
-                    sample_rate_hz=self.voice.folder.sample_rate_hz,
-                    frames_T=mel.frames_T,
-                    acoustic_s=mel.queue_s + mel.model_s,
-                    vocoder_s=self.ticket.queue_s + self.ticket.model_s,
-                )
-            )
+            self.ticket.resolve(self._audio())
+
+    def _audio(self) -> SegmentAudio:
+        mel = self.ticket.item[1]
+        frames_T, acoustic_s = np.zeros(0, dtype=np.int32), 0.0
+        if isinstance(mel, MelSpectrogram):
+            frames_T, acoustic_s = mel.frames_T, mel.queue_s + mel.model_s
+        return SegmentAudio(
+            pcm_S=self._pcm_S,
+            sample_rate_hz=self.voice.folder.sample_rate_hz,
+            frames_T=frames_T,
+            acoustic_s=acoustic_s,
+            vocoder_s=self.ticket.queue_s + self.ticket.model_s,
+        )
 
 
 class WindowStepper:
@@ -97,16 +107,16 @@ class WindowStepper:
         for ticket in tickets:
             request, mel = ticket.item
             try:
-                voice = self._voices.get(request.voice)
-                if voice is None:
-                    raise VoiceNotFound(
-                        f"There is no voice {request.voice!r}; choose one of {', '.join(self._voices)}.", "voice"
-                    )
-                utterance = voice.utterance(mel.mel_FM, request.noise_key)
+                voice = voice_named(self._voices, request.voice)
+                if isinstance(mel, MelSpectrogram):
+                    utterance = voice.utterance(mel.mel_FM, request.noise_key)
+                    windows = voice.planner.plan(utterance.num_frames)
+                else:
+                    utterance, windows = mel.utterance, [mel.window]
             except SpeechError as error:
                 ticket.fail(error)
             else:
-                self._works.append(Work(ticket, voice, utterance, self._clock + max(0, request.priority)))
+                self._works.append(Work(ticket, voice, utterance, windows, self._clock + max(0, request.priority)))
 
     def step(self) -> None:
         """See batching.Stepper."""
@@ -160,7 +170,7 @@ class VocoderEngine:
     """
 
     def __init__(self, folders: Sequence[VoiceFolder], settings: VocoderSettings, device: str) -> None:
-        voices = {folder.name: load_voice(folder, settings, device) for folder in folders}
+        voices = self._voices = {folder.name: load_voice(folder, settings, device) for folder in folders}
         self._limits = _limits(settings.batching)
         self._loop: WorkLoop[Item, SegmentAudio] = WorkLoop(
             lambda: WindowStepper(voices, lambda: self._limits), _num_frames, self._limits, "vocoder"
@@ -175,6 +185,14 @@ class VocoderEngine:
         return self._loop.submit(
             requests, [request.priority for request, _ in requests], [request.timeout_s for request, _ in requests]
         )
+
+    def open_stream(self, request: VocoderRequest) -> MelStream:
+        """Begins an utterance whose mel spectrogram arrives in pieces; submit() what its push() and finish() return.
+
+        Raises:
+            VoiceNotFound: There is no such voice.
+        """
+        return MelStream(voice_named(self._voices, request.voice), request.noise_key)
 
     def reconfigure(self, batching: Batching) -> None:
         """Changes the batch settings; work in progress goes on."""
@@ -193,6 +211,17 @@ class VocoderEngine:
     def close(self) -> None:
         """Refuses new work and fails what waits."""
         self._loop.close()
+
+
+def voice_named(voices: Mapping[str, VocoderVoice], name: str) -> VocoderVoice:
+    """The voice of this name.
+
+    Raises:
+        VoiceNotFound: There is none.
+    """
+    if name not in voices:
+        raise VoiceNotFound(f"There is no voice {name!r}; choose one of {', '.join(voices)}.", "voice")
+    return voices[name]
 
 
 def load_voice(folder: VoiceFolder, settings: VocoderSettings, device: str) -> VocoderVoice:
@@ -217,7 +246,10 @@ def load_voice(folder: VoiceFolder, settings: VocoderSettings, device: str) -> V
 
 
 def _num_frames(item: Item) -> int:
-    return max(1, len(item[1].mel_FM)) if np.ndim(item[1].mel_FM) else 1
+    mel = item[1]
+    if isinstance(mel, Piece):
+        return mel.window.length
+    return max(1, len(mel.mel_FM)) if np.ndim(mel.mel_FM) else 1
 
 
 def _limits(batching: Batching) -> Limits:

@@ -48,15 +48,22 @@ class Utterance:
     Attributes:
         mel_MF: float32, without F0 and voicing.
         pitch: None for voices without a source.
+        first_frame: Its first frame's place in the whole utterance; 0 but for streamed ones.
     """
 
     mel_MF: Tensor
     pitch: Pitch | None
+    first_frame: int = 0
 
     @property
     def num_frames(self) -> int:
         """Frames of the utterance."""
         return self.mel_MF.shape[1]
+
+    def span(self, window: Window) -> slice:
+        """Where a window lies in the tensors."""
+        start = window.start - self.first_frame
+        return slice(start, start + window.length)
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,6 +101,24 @@ class VocoderVoice:
         Raises:
             SynthesisFailed: It is empty, of another width, or holds values that are not finite.
         """
+        return self.utterance_from(mel_FM, noise_key, None)[0]
+
+    def utterance_from(
+        self, mel_FM: NDArray[np.float32], noise_key: int, carried_H: Tensor | None
+    ) -> tuple[Utterance, Tensor | None]:
+        """Checks and prepares the next frames of a mel spectrogram.
+
+        Args:
+            mel_FM: As in MelSpectrogram.
+            noise_key: As in VocoderRequest.
+            carried_H: Phase sum before the first frame, float64; None at the start of an utterance.
+
+        Returns:
+            The frames, and the phase sum after the last one (None for voices without a source).
+
+        Raises:
+            SynthesisFailed: It is empty, of another width, or holds values that are not finite.
+        """
         if mel_FM.ndim != 2 or mel_FM.shape[1] != self.mel_width or not len(mel_FM):
             raise SynthesisFailed(
                 f"The mel spectrogram for voice {self.folder.name} has shape {mel_FM.shape}, not (frames, "
@@ -103,14 +128,17 @@ class VocoderVoice:
             raise SynthesisFailed("The acoustic model made values that are not finite; retry with another text.")
         rows_RF = torch.from_numpy(np.ascontiguousarray(mel_FM.T, dtype=np.float32))
         mel_rows = self.generator.config.in_channels
-        pitch = self._pitch(rows_RF[mel_rows], rows_RF[mel_rows + 1], noise_key) if len(rows_RF) > mel_rows else None
-        return Utterance(rows_RF[:mel_rows], pitch)
+        if len(rows_RF) == mel_rows:
+            return Utterance(rows_RF, None), None
+        pitch, carried_H = self._pitch(rows_RF[mel_rows], rows_RF[mel_rows + 1], noise_key, carried_H)
+        return Utterance(rows_RF[:mel_rows], pitch), carried_H
 
-    def _pitch(self, f0_F: Tensor, voicing_F: Tensor, noise_key: int) -> Pitch:
+    def _pitch(self, f0_F: Tensor, voicing_F: Tensor, noise_key: int, carried_H: Tensor | None) -> tuple[Pitch, Tensor]:
         f0_hz_F = (f0_F * self.folder.f0_scale_hz + self.folder.f0_offset_hz).clamp(min=F0_MINIMUM_HZ)
         voiced_F = (voicing_F >= VOICING_THRESHOLD).to(torch.float32)
-        phase_before_FH = self.generator.source_module.phase_before(f0_hz_F[None])[0, :-1]
-        return Pitch(f0_hz_F, voiced_F, phase_before_FH, signed(noise_key))
+        carried_BH = None if carried_H is None else carried_H[None]
+        phase_FH = self.generator.source_module.phase_before(f0_hz_F[None], carried_BH)[0]
+        return Pitch(f0_hz_F, voiced_F, phase_FH[:-1], signed(noise_key)), phase_FH[-1]
 
     def synthesize(self, pieces: list[tuple[Utterance, Window]]) -> list[NDArray[np.int16]]:
         """Runs windows of one length as one batch.
@@ -125,7 +153,9 @@ class VocoderVoice:
             SynthesisFailed: A wave is not finite.
         """
         length = pieces[0][1].length
-        mel_BMF = torch.stack([utterance.mel_MF[:, _span(window)] for utterance, window in pieces]).to(self.device)
+        mel_BMF = torch.stack([utterance.mel_MF[:, utterance.span(window)] for utterance, window in pieces]).to(
+            self.device
+        )
         backend = self.backend if length in self.planner.lengths else self.fallback
         wave_BS = backend.run(mel_BMF, self._excitation(pieces))
         if not torch.isfinite(wave_BS).all():
@@ -139,20 +169,18 @@ class VocoderVoice:
 
     def _excitation(self, pieces: list[tuple[Utterance, Window]]) -> Tensor | None:
         """The excitation of each window at its own place in its utterance, [B, 1, S]."""
-        pitches = [(utterance.pitch, window) for utterance, window in pieces if utterance.pitch is not None]
+        pitches = [
+            (utterance.pitch, utterance.span(window)) for utterance, window in pieces if utterance.pitch is not None
+        ]
         if not pitches:
             return None
         hop = self.generator.config.hop_samples
         with torch.inference_mode():
             excitation_B1S: Tensor = self.generator.source_module(
-                torch.stack([pitch.f0_F[_span(window)] for pitch, window in pitches]).to(self.device),
-                torch.stack([pitch.voiced_F[_span(window)] for pitch, window in pitches]).to(self.device),
-                torch.stack([pitch.phase_before_FH[_span(window)] for pitch, window in pitches]).to(self.device),
-                torch.tensor([window.start * hop for _, window in pitches], device=self.device),
+                torch.stack([pitch.f0_F[span] for pitch, span in pitches]).to(self.device),
+                torch.stack([pitch.voiced_F[span] for pitch, span in pitches]).to(self.device),
+                torch.stack([pitch.phase_before_FH[span] for pitch, span in pitches]).to(self.device),
+                torch.tensor([window.start * hop for _, window in pieces], device=self.device),
                 torch.tensor([pitch.key for pitch, _ in pitches], device=self.device),
             )
         return excitation_B1S
-
-
-def _span(window: Window) -> slice:
-    return slice(window.start, window.start + window.length)
