@@ -35,7 +35,7 @@ docs: $(READY)    ## write the README's tables of settings and error codes from 
 	$(BIN)/python tests/unit/readme_tables.py
 
 bench: $(READY)   ## speed report of this machine, JSON in bench.json
-	$(BIN)/python -m load_tests.bench --output bench.json
+	$(BIN)/python -m load_tests.benchmark --output bench.json
 
 clean:
 	rm -rf $(VENV) build dist *.egg-info bench.json .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis

@@ -1,0 +1,106 @@
+"""The ways of serving that the benchmark compares, each the settings of a whole application."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+from deployments.settings import Settings
+
+REPLICA: Final = {"replicas": {"num_cpus": 0.1}}
+"""All applications of a benchmark stand on one machine at once; only one is asked at a time."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scenario:
+    """One row of the report.
+
+    Attributes:
+        title: Of the row.
+        mode: Name of the application that is asked.
+        concurrency: Callers at once.
+        is_sentence: Whether all callers ask for the voice's sentence instead of the phrases of the traffic model.
+    """
+
+    title: str
+    mode: str
+    concurrency: int
+    is_sentence: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class Mode:
+    """One way of serving.
+
+    Attributes:
+        name: Of the application and its route.
+        change: What its settings say beside the defaults.
+    """
+
+    name: str
+    change: Mapping[str, Any] = field(default_factory=dict)
+
+    def settings(self, voices: Mapping[str, Any]) -> Settings:
+        """Settings of the application.
+
+        Args:
+            voices: The section voices.
+        """
+        stages = ("ingress", "normalizer", "acoustic", "vocoder")
+        raw: dict[str, Any] = {stage: {**REPLICA, **self.change.get(stage, {})} for stage in stages}
+        return Settings.load({**raw, "cache": self.change.get("cache", {}), "voices": voices})
+
+
+NO_CACHE: Final = {"enabled": False}
+ALONE: Final = {"batching": {"max_batch_size": 1}}
+
+
+def modes(work_dir: Path, num_cores: int, redis_url: str | None = None) -> tuple[Mode, ...]:
+    """All modes, from plain to the whole.
+
+    Args:
+        work_dir: For files of the cache.
+        num_cores: Cores of the machine; plain, which does one thing at a time, gets all of them for each model.
+        redis_url: Adds the mode with this Redis behind the memory.
+    """
+    one_segment = {"max_segments_ahead": 1}
+    plain_stage = {**ALONE, "threads": num_cores}
+    found = [
+        Mode(
+            name="plain",
+            change={
+                "cache": NO_CACHE,
+                "normalizer": one_segment,
+                "acoustic": plain_stage,
+                "vocoder": {**plain_stage, "backend": "torch"},
+            },
+        ),
+        Mode(name="fast", change={"cache": NO_CACHE, "normalizer": one_segment, "acoustic": ALONE, "vocoder": ALONE}),
+        Mode(name="batching", change={"cache": NO_CACHE}),
+        Mode(name="memory", change={"cache": {"tier": "none"}}),
+        Mode(name="sqlite", change={"cache": {"tier": "sqlite", "sqlite": {"folder": str(work_dir / "cache")}}}),
+    ]
+    if redis_url is not None:
+        redis = {"url": redis_url, "prefix": f"benchmark-{work_dir.name}"}
+        found.append(Mode(name="redis", change={"cache": {"tier": "redis", "redis": redis}}))
+    return tuple(found)
+
+
+def scenarios(present: Sequence[Mode]) -> tuple[Scenario, ...]:
+    """The rows of the report, in the order of the modes that are present."""
+    titles = {
+        "memory": "+ cache in memory",
+        "sqlite": "+ cache in memory and SQLite",
+        "redis": "+ cache in memory and Redis",
+    }
+    rows = [
+        Scenario(title="plain", mode="plain", concurrency=1),
+        Scenario(title="+ fast runtimes", mode="fast", concurrency=1),
+        *(Scenario(title="+ batching", mode="batching", concurrency=number) for number in (1, 4, 16)),
+        *(Scenario(title=titles[mode.name], mode=mode.name, concurrency=4) for mode in present if mode.name in titles),
+        *(Scenario(title="one sentence", mode="batching", concurrency=number, is_sentence=True) for number in (1, 16)),
+    ]
+    names = {mode.name for mode in present}
+    return tuple(row for row in rows if row.mode in names)

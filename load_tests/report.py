@@ -1,0 +1,166 @@
+"""A benchmark's numbers as Markdown: tables to read in a terminal and to paste into a document."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final
+
+Format = Callable[[Mapping[str, Any]], str]
+
+NONE: Final = "-"
+
+
+def table(headers: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """A Markdown table with aligned columns: the first to the left, the others, which hold numbers, to the right.
+
+    Args:
+        headers: One per column.
+        rows: As many cells each.
+
+    Raises:
+        ValueError: A row has more or fewer cells than there are headers.
+    """
+    if odd := [row for row in rows if len(row) != len(headers)]:
+        raise ValueError(f"a row has {len(odd[0])} cells under {len(headers)} headers: {odd[0]}")
+    widths = [max(3, *(len(row[column]) for row in (headers, *rows))) for column in range(len(headers))]
+
+    def line(cells: Sequence[str]) -> str:
+        first, *others = (
+            cell.rjust(width) if column else cell.ljust(width)
+            for column, (cell, width) in enumerate(zip(cells, widths, strict=True))
+        )
+        return "| " + " | ".join((first, *others)) + " |"
+
+    rule = "|" + "|".join("-" * (width + 1) + (":" if column else "-") for column, width in enumerate(widths)) + "|"
+    return "\n".join((line(headers), rule, *(line(row) for row in rows)))
+
+
+def number(value: Any, digits: int = 2) -> str:
+    """A number with so many significant digits and no exponent; a dash for none."""
+    if value is None:
+        return NONE
+    if value == 0:
+        return "0"
+    decimals = digits - 1 - math.floor(math.log10(abs(value)))
+    return f"{value:.{max(0, decimals)}f}"
+
+
+def render(report: Mapping[str, Any]) -> str:
+    """The whole report as text."""
+    parts = [_machine(report)]
+    for voice, found in report["voices"].items():
+        parts.append(f"## Voice {voice}")
+        stages = found.get("stages", {})
+        parts += [renderer(stages[name]) for name, renderer in _STAGES.items() if name in stages]
+        if "graph" in found:
+            parts.append(_graph(found["graph"]))
+    return "\n\n".join(parts) + "\n"
+
+
+def _machine(report: Mapping[str, Any]) -> str:
+    machine = report["machine"]
+    versions = ", ".join(f"{name} {version}" for name, version in machine["versions"].items())
+    load = report["load_average"]
+    return (
+        f"# Benchmark of {report['started']}\n\n"
+        f"{machine['cpu']}, {machine['cores']} cores, {machine['memory_gib']} GiB, {machine['system']}; "
+        f"Python {machine['python']}, {versions}. Load average {load['before']} before and {load['after']} after; "
+        f"{report['elapsed_s']:.0f} s."
+    )
+
+
+def _text(stage: Mapping[str, Any]) -> str:
+    median_ms, worst_ms = number(stage["median_ms"]), number(stage["worst_ms"])
+    return f"Text front end: {median_ms} ms per phrase (median), {worst_ms} ms the worst."
+
+
+def _acoustic(stage: Mapping[str, Any]) -> str:
+    rows = [
+        [str(batch), number(stage["step_ms"][batch]), number(seconds, 3), number(seconds / stage["sentence_s"]["1"], 2)]
+        for batch, seconds in stage["sentence_s"].items()
+    ]
+    mixed = stage["mixed"]
+    return (
+        f"Acoustic model, {_threads(stage)}; sentence of {stage['symbols']} symbols, {stage['frames']} frames. "
+        f"{mixed['sentences']} sentences of many lengths together: {number(mixed['total_s'], 3)} s.\n\n"
+        + table(["together", "ms per step", "s per sentence", "to alone"], rows)
+    )
+
+
+def _vocoder(stage: Mapping[str, Any]) -> str:
+    titles = list(dict.fromkeys(title for found in stage["backends"].values() for title in found))
+    titles = [title for title in titles if title != "unavailable"]
+    rows = [[name, *(number(found.get(title), 3) for title in titles)] for name, found in stage["backends"].items()]
+    eager = ", ".join(f"{number(seconds, 3)} s on {threads}" for threads, seconds in stage["eager_whole_s"].items())
+    together = ", ".join(f"{number(seconds, 3)} s of {batch}" for batch, seconds in stage["sentence_s"].items())
+    return (
+        f"Vocoder, {_threads(stage)}; {stage['frames']} frames. Eager torch in one piece: {eager} cores, so the "
+        f"published code takes about {number(stage['published_s'], 3)} s for the sentence. As configured, per "
+        f"sentence: {together} together. Seconds by runtime and window (frames):\n\n"
+        + table(["runtime", *titles], rows)
+    )
+
+
+_STAGES: Final[Mapping[str, Callable[[Mapping[str, Any]], str]]] = {
+    "text": _text,
+    "acoustic": _acoustic,
+    "vocoder": _vocoder,
+}
+
+
+def _threads(stage: Mapping[str, Any]) -> str:
+    return f"{stage['threads']} thread" + ("s" if stage["threads"] != 1 else "")
+
+
+_COLUMNS: Final[Mapping[str, Format]] = {
+    "": lambda row: str(row["title"]),
+    "callers": lambda row: str(row["callers"]),
+    "req/s": lambda row: number(row["requests_per_s"], 3),
+    "audio s/s": lambda row: number(row["audio_s_per_s"], 3),
+    "x plain": lambda row: number(row.get("audio_s_per_s_to_plain")),
+    "x publ.": lambda row: number(row.get("times_published")),
+    "mean ms": lambda row: number(row["mean_ms"], 3),
+    "p50": lambda row: number(row["p50_ms"], 3),
+    "p95": lambda row: number(row["p95_ms"], 3),
+    "p99": lambda row: number(row["p99_ms"], 3),
+    "CPU": lambda row: number(row["cpu_cores"]),
+    "MiB": lambda row: number(row["peak_mib"], 4),
+    "batch": lambda row: _pair(row, "acoustic_batch", "vocoder_batch", 1),
+    "waste %": lambda row: _pair(row, "acoustic_waste", "vocoder_waste", 100),
+    "hits %": lambda row: NONE if "bypass" in row["caches"] else number(100 * row["hit_rate"]),
+}
+
+
+def _pair(row: Mapping[str, Any], first: str, second: str, factor: float) -> str:
+    if first not in row:
+        return NONE
+    return f"{number(factor * row[first])}/{number(factor * row[second])}"
+
+
+_LEGEND: Final = (
+    "x plain: seconds of audio per second against the first row. x publ.: sentences per second against the published "
+    "code. CPU: cores that the replicas kept busy. batch, waste: acoustic model/vocoder."
+)
+
+
+def _graph(graph: Mapping[str, Any]) -> str:
+    rows = [[column(row) for column in _COLUMNS.values()] for row in graph["rows"]]
+    published_s = number(graph["published_s"], 3)
+    lines = [
+        f"The service over HTTP, medians of {graph['rounds']} rounds; {graph['phrases']} phrases in the traffic. "
+        f"{_LEGEND} The published code would take {published_s} s for the one sentence: {graph['sentence']}",
+        table(list(_COLUMNS), rows),
+    ]
+    if overhead := graph.get("overhead"):
+        added_ms, http_ms, own_ms = (number(overhead[f"{name}_ms"], 3) for name in ("overhead", "http", "in_process"))
+        lines.append(
+            f"The graph adds {added_ms} ms (median of pairs): {http_ms} ms over HTTP, {own_ms} ms in one process."
+        )
+    if repeated := graph.get("repeated_phrase"):
+        lines.append(
+            f"A phrase from memory takes {number(repeated['above_ms'])} ms more than GET /healthz "
+            f"({number(repeated['healthz_ms'])} ms); 16 callers get {number(repeated['hits_per_s'], 3)}/s of it and "
+            f"{number(repeated['healthz_per_s'], 3)}/s of GET /healthz."
+        )
+    return "\n\n".join(lines)

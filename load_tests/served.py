@@ -1,0 +1,103 @@
+"""The application of graph.py on a Ray cluster of its own, once for each mode, all on one machine."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import socket
+import time
+from collections.abc import Sequence
+from types import TracebackType
+from typing import Any, Final, Self
+
+import httpx
+import psutil
+import ray
+from ray import serve
+
+from graph import build
+from load_tests.modes import Mode
+
+LOGICAL_CPUS: Final = 8
+"""Ray places replicas by these; the modes are asked one after the other, so they may be more than there are cores."""
+READY_LIMIT_S: Final = 180.0
+
+
+def free_port() -> int:
+    """A port of the loopback interface that nobody listens on."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
+
+
+class Served:
+    """Starts a cluster with one application per mode and ends it; a context manager.
+
+    Args:
+        modes: What to serve.
+        voices: The section voices of the settings.
+    """
+
+    def __init__(self, modes: Sequence[Mode], voices: dict[str, Any]) -> None:
+        self._modes = modes
+        self._voices = voices
+        self._base_url = ""
+
+    def __enter__(self) -> Self:
+        try:
+            ray.init(num_cpus=LOGICAL_CPUS, include_dashboard=False, log_to_driver=False, logging_level=logging.WARNING)
+            logging.getLogger("ray.serve").setLevel(logging.WARNING)
+            port = free_port()
+            serve.start(http_options={"host": "127.0.0.1", "port": port})
+            self._base_url = f"http://127.0.0.1:{port}"
+            applications = {mode.name: build(mode.settings(self._voices)) for mode in self._modes}
+            serve.run_many(
+                [serve.RunTarget(target, name=name, route_prefix=f"/{name}") for name, target in applications.items()]
+            )
+            for mode in self._modes:
+                self._wait_until_ready(mode)
+        except BaseException:
+            self._stop()
+            raise
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._stop()
+
+    def url(self, mode: str) -> str:
+        """Where the application of a mode answers."""
+        return f"{self._base_url}/{mode}"
+
+    def replicas(self, mode: str) -> list[psutil.Process]:
+        """The processes of the replicas of a mode; Ray names them after application and deployment."""
+        return [
+            process for process in psutil.process_iter() if _title(process).startswith(f"ray::ServeReplica:{mode}:")
+        ]
+
+    def _wait_until_ready(self, mode: Mode) -> None:
+        ends = time.monotonic() + READY_LIMIT_S
+        answer = "no answer"
+        while time.monotonic() < ends:
+            with contextlib.suppress(httpx.HTTPError):
+                response = httpx.get(f"{self.url(mode.name)}/readyz", timeout=10)
+                if response.status_code == 200:
+                    return
+                answer = response.text
+            time.sleep(0.2)
+        raise TimeoutError(f"mode {mode.name} was not ready within {READY_LIMIT_S} s: {answer}")
+
+    @staticmethod
+    def _stop() -> None:
+        with contextlib.suppress(Exception):
+            serve.shutdown()  # type: ignore[no-untyped-call]  # Ray has not typed it
+        ray.shutdown()
+
+
+def _title(process: psutil.Process) -> str:
+    try:
+        return (process.cmdline() or [""])[0]
+    except (psutil.NoSuchProcess, psutil.AccessDenied):
+        return ""
