@@ -62,6 +62,7 @@ class Assembly:
         self._elapsed_s = Fraction(0)
         self._pause_s = 0.0
         self._num_samples = 0
+        self._samples_of_segment = 0
         self._placed: list[Placed] = []
         self._caches: list[str] = []
         self._timings_s: dict[str, float] = dict.fromkeys(("text", "cache", "acoustic", "vocoder"), 0.0)
@@ -73,7 +74,7 @@ class Assembly:
         Raises:
             TextNotSpeakable: There is no segment yet.
         """
-        if not self._rate_hz or not self._placed:
+        if not self._rate_hz or not self._source_rate_hz:
             raise TextNotSpeakable("Nothing in the text can be spoken. Send words, not only marks.", param="input")
         return self._rate_hz
 
@@ -114,7 +115,7 @@ class Assembly:
         self._pause_s = max(self._pause_s, at_least_s)
 
     def add(self, spoken: SpokenSegment) -> NDArray[np.int16]:
-        """Takes the next segment.
+        """Takes the next segment, or the next part of one.
 
         Returns:
             int16 [samples]: what of the answer is known now, beginning with the pause after the segment before.
@@ -126,17 +127,25 @@ class Assembly:
             parts.append(self._convert(silence))
             self._elapsed_s += Fraction(len(silence), audio.sample_rate_hz)
         parts.append(self._convert(audio.pcm_S))
-        self._placed.append(
-            Placed(spoken.segment, audio.frames_T, self._elapsed_s, len(audio.pcm_S), audio.sample_rate_hz)
-        )
         self._elapsed_s += Fraction(len(audio.pcm_S), audio.sample_rate_hz)
+        self._samples_of_segment += len(audio.pcm_S)
+        self._pause_s = 0.0
+        if spoken.is_last:
+            self._complete(spoken)
+        return self._count(np.concatenate(parts))
+
+    def _complete(self, spoken: SpokenSegment) -> None:
+        """Notes what is known once all samples of a segment were added; its last part tells of the whole."""
+        audio, num_samples = spoken.audio, self._samples_of_segment
+        start_s = self._elapsed_s - Fraction(num_samples, audio.sample_rate_hz)
+        self._placed.append(Placed(spoken.segment, audio.frames_T, start_s, num_samples, audio.sample_rate_hz))
+        self._samples_of_segment = 0
         self._pause_s = spoken.segment.pause_s
         self._caches.append(spoken.cache)
         self._timings_s["text"] += spoken.text_s
         self._timings_s["cache"] += spoken.cache_s
         self._timings_s["acoustic"] += audio.acoustic_s
         self._timings_s["vocoder"] += audio.vocoder_s
-        return self._count(np.concatenate(parts))
 
     def finish(self) -> NDArray[np.int16]:
         """The samples that the resampler still holds; no pause follows the last segment."""

@@ -13,7 +13,7 @@ from typing import Any
 from ray.serve.handle import DeploymentHandle
 from ray.util.metrics import Counter, Gauge
 
-from deployments.deployment import inline, result_of
+from deployments.deployment import inline, items_of, result_of
 from deployments.errors import DeadlineExceeded, ReplicaLost, SpeechError
 from deployments.messages import (
     AcousticRequest,
@@ -48,8 +48,9 @@ class Normalizer:
         self._max_attempts = settings.max_attempts
         self._acoustic = inline(acoustic)
         self._vocoder = inline(vocoder)
+        self._vocoder_stream = inline(vocoder, stream=True)
         infos = VoiceStore.open(voices).infos
-        self._speaker = Speaker(settings, cache, infos, self._synthesise, metrics=RayMetrics())
+        self._speaker = Speaker(settings, cache, infos, self._synthesise, self._synthesise_parts, metrics=RayMetrics())
         self._starting: asyncio.Task[None] | None = None
 
     async def reconfigure(self, _user_config: dict[str, Any]) -> None:
@@ -102,18 +103,36 @@ class Normalizer:
         """One segment through both models; sent again when a replica dies under it, since it has no side effects."""
         started = time.monotonic()
         for attempt in range(1, self._max_attempts + 1):
-            if acoustic.timeout_s is not None and attempt > 1:
-                left_s = acoustic.timeout_s - (time.monotonic() - started)
-                if left_s <= 0:
-                    raise DeadlineExceeded("The request's time was up while it was sent again; retry.")
-                acoustic, vocoder = replace(acoustic, timeout_s=left_s), replace(vocoder, timeout_s=left_s)
             try:
-                return await self._through_models(acoustic, vocoder)
+                return await self._through_models(*_shortened(acoustic, vocoder, time.monotonic() - started))
             except ReplicaLost:
                 if attempt == self._max_attempts:
                     raise
                 log.warning("request %s: a replica died under a segment; sending it again", acoustic.request_id)
         raise AssertionError("max_attempts is at least 1")
+
+    async def _synthesise_parts(
+        self, acoustic: AcousticRequest, vocoder: VocoderRequest
+    ) -> AsyncGenerator[SegmentAudio, None]:
+        """As _synthesise, in parts; when a replica dies, what was already sent is made again and skipped."""
+        started = time.monotonic()
+        num_sent = 0
+        for attempt in range(1, self._max_attempts + 1):
+            num_made = 0
+            messages = _shortened(acoustic, vocoder, time.monotonic() - started)
+            try:
+                async with aclosing(items_of(self._vocoder_stream.vocode_stream.remote(*reversed(messages)))) as parts:
+                    async for part in parts:
+                        num_skipped = min(max(0, num_sent - num_made), len(part.pcm_S))
+                        num_made += len(part.pcm_S)
+                        if num_skipped < len(part.pcm_S):
+                            num_sent = num_made
+                            yield replace(part, pcm_S=part.pcm_S[num_skipped:])
+                    return
+            except ReplicaLost:
+                if attempt == self._max_attempts:
+                    raise
+                log.warning("request %s: a replica died under a stream; sending it again", acoustic.request_id)
 
     async def _through_models(self, acoustic: AcousticRequest, vocoder: VocoderRequest) -> SegmentAudio:
         mel: Any = self._acoustic.infer.remote(acoustic)
@@ -123,6 +142,22 @@ class Normalizer:
             mel.cancel()
             raise
         return audio
+
+
+def _shortened(
+    acoustic: AcousticRequest, vocoder: VocoderRequest, elapsed_s: float
+) -> tuple[AcousticRequest, VocoderRequest]:
+    """The messages with what is left of the request's time.
+
+    Raises:
+        DeadlineExceeded: Nothing is left.
+    """
+    if acoustic.timeout_s is None:
+        return acoustic, vocoder
+    left_s = acoustic.timeout_s - elapsed_s
+    if left_s <= 0:
+        raise DeadlineExceeded("The request's time was up while it was sent again; retry.")
+    return replace(acoustic, timeout_s=left_s), replace(vocoder, timeout_s=left_s)
 
 
 class RayMetrics:

@@ -7,6 +7,7 @@ import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import aclosing
+from dataclasses import replace
 from functools import partial
 from importlib.metadata import version
 from pathlib import Path
@@ -28,11 +29,13 @@ from deployments.normalization.cache.metrics import CacheMetrics
 from deployments.normalization.cache.segment_cache import SegmentCache
 from deployments.normalization.cache.warmup import read_phrases, warm_up
 from deployments.normalization.ordered import in_order
+from deployments.normalization.parts import Parts
 from deployments.normalization.text.frontend import FrontEnd, Pauses
 from deployments.settings import CacheSettings, NormalizerSettings
 
 NEUTRAL = "neutral"
 Synthesise = Callable[[AcousticRequest, VocoderRequest], Awaitable[SegmentAudio]]
+SynthesiseParts = Callable[[AcousticRequest, VocoderRequest], AsyncGenerator[SegmentAudio, None]]
 
 
 class Deadline:
@@ -67,6 +70,7 @@ class Speaker:
         cache: Tiers and bounds.
         voices: What is served, in order.
         synthesise: Takes one segment through both models.
+        synthesise_parts: The same, with the samples in parts as they are made; the first part carries frames_T.
         model_version: Whatever else decides the samples beside the voice: part of the cache key.
         metrics: Gets what the cache counts, or None.
 
@@ -80,6 +84,7 @@ class Speaker:
         cache: CacheSettings,
         voices: Sequence[VoiceInfo],
         synthesise: Synthesise,
+        synthesise_parts: SynthesiseParts,
         model_version: str = "",
         metrics: CacheMetrics | None = None,
     ) -> None:
@@ -87,6 +92,7 @@ class Speaker:
         self._voices = {voice.name: voice for voice in voices}
         self._default = next((voice for voice in voices if voice.is_default), voices[0])
         self._synthesise = synthesise
+        self._synthesise_parts = synthesise_parts
         self._model_version = f"{version('sambert-serve')} {model_version}"
         self._pauses = Pauses(
             sentence_s=settings.pause_sentence_s,
@@ -118,6 +124,8 @@ class Speaker:
     async def speak(self, request: SpeechRequest) -> AsyncGenerator[SpokenSegment, None]:
         """Yields the segments of a request in order, each as soon as it and all before it are done.
 
+        With `stream` the first segment comes in parts while it is being made; those after it are made meanwhile.
+
         Raises:
             SpeechError: The request is refused (before the first segment), or one of its segments failed.
         """
@@ -127,11 +135,20 @@ class Speaker:
         analysis = await self._analyse(request.text, voice, request.emotion, request.normalize)
         text_s = time.monotonic() - started
 
+        parts = Parts() if request.stream else None
+
         async def make(index: int) -> SpokenSegment:
             segment = analysis.segments[index]
-            return await self._spoken(request, voice, segment, index, deadline, text_s if index == 0 else 0.0)
+            if index > 0:
+                return await self._spoken(request, voice, segment, index, deadline)
+            spoken = await self._spoken(request, voice, segment, index, deadline, parts)
+            return replace(spoken, text_s=text_s)
 
         async with aclosing(in_order(len(analysis.segments), make, self._settings.max_segments_ahead)) as spoken:
+            if parts is not None:
+                async with aclosing(parts.of(analysis.segments[0], spoken)) as first:
+                    async for part in first:
+                        yield part
             async for segment in spoken:
                 yield segment
 
@@ -180,7 +197,7 @@ class Speaker:
         segment: Segment,
         index: int,
         deadline: Deadline,
-        text_s: float,
+        parts: Parts | None = None,
     ) -> SpokenSegment:
         key = key_of(
             segment.symbols,
@@ -197,15 +214,18 @@ class Speaker:
             nonlocal made_s
             make_started = time.monotonic()
             try:
-                return await self._make(request, voice, segment, index, deadline, key)
+                messages = self._messages(request, voice, segment, index, deadline, key)
+                if parts is None:
+                    return await self._synthesise(*messages)
+                return await parts.collect(self._synthesise_parts(*messages))
             finally:
                 made_s = time.monotonic() - make_started
 
         audio, source = await self.cache.get_or_make(key, make, bypass=not request.use_cache)
         cache_s = time.monotonic() - started - made_s
-        return SpokenSegment(segment=segment, audio=audio, cache=source, index=index, text_s=text_s, cache_s=cache_s)
+        return SpokenSegment(segment=segment, audio=audio, cache=source, index=index, cache_s=cache_s)
 
-    async def _make(
+    def _messages(
         self,
         request: SpeechRequest,
         voice: VoiceInfo,
@@ -213,7 +233,7 @@ class Speaker:
         index: int,
         deadline: Deadline,
         key: SegmentKey,
-    ) -> SegmentAudio:
+    ) -> tuple[AcousticRequest, VocoderRequest]:
         remaining_s = deadline.remaining_s()
         acoustic = AcousticRequest(
             voice=voice.name,
@@ -232,7 +252,7 @@ class Speaker:
             request_id=request.request_id,
             timeout_s=remaining_s,
         )
-        return await self._synthesise(acoustic, vocoder)
+        return acoustic, vocoder
 
     async def _speak_all(self, request: SpeechRequest) -> None:
         async with aclosing(self.speak(request)) as segments:
