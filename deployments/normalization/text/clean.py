@@ -38,6 +38,7 @@ _SPACES = re.compile(r"[^\S\n]+")
 _LINES = re.compile(r"[ ]*(?:\r\n|[\r\n\x0b\x0c\x85\u2028\u2029])[ ]*")
 _NOT_PLAIN = re.compile(r"[^\n -~\u4e00-\u9fff，。！？；：、]")
 
+# Private use is dropped as well: it stands for fixed entries later.
 _DROPPED_CATEGORIES = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Mn", "Me", "Mc"})
 
 

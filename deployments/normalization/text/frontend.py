@@ -13,9 +13,10 @@ from deployments.normalization.text import prosody, split, symbols, tables, tone
 from deployments.normalization.text.clean import clean
 from deployments.normalization.text.endings import Endings
 from deployments.normalization.text.english import English
+from deployments.normalization.text.lexicon import Entry, Lexicon
 from deployments.normalization.text.normalize import Normalizer
 from deployments.normalization.text.pinyin import Reader
-from deployments.normalization.text.segment import LATIN, MARK, Segmenter, Token
+from deployments.normalization.text.segment import FIXED, LATIN, MARK, Segmenter, Token
 from deployments.normalization.text.split import Unit
 from deployments.normalization.text.symbols import Sound
 from deployments.normalization.text.tone import Spoken
@@ -40,6 +41,11 @@ class Pauses:
     sentence_s: float = 0.25
     clause_s: float = 0.1
     paragraph_s: float = 0.5
+
+
+_NO_LEXICON = Lexicon({})
+_UNUSED = Entry("", ())
+_TRAILING = re.compile(r"\W*$")
 
 
 class FrontEnd:
@@ -67,6 +73,8 @@ class FrontEnd:
         max_segment_chars: int,
         has_english: bool,
         pauses: Pauses,
+        lexicon: Lexicon = _NO_LEXICON,
+        phrase_break: str = "#3",
     ) -> TextAnalysis:
         """What will be spoken.
 
@@ -78,6 +86,8 @@ class FrontEnd:
             max_segment_chars: Characters of normalised text per segment at most.
             has_english: Whether the voice knows English phones; else Latin words are spelled in Chinese syllables.
             pauses: Silences between segments.
+            lexicon: Texts with fixed readings, before any rule.
+            phrase_break: The break where a long clause breathes: "#2" for voices that were trained on it, else "#3".
 
         Returns:
             The normalised text and its segments; their texts, joined, are the caller's text.
@@ -86,12 +96,16 @@ class FrontEnd:
             TextNotSpeakable: Nothing in the text can be spoken.
         """
         tracked, pinned = clean(text)
-        tracked = self._normalizer.simplify(tracked)
-        tracked = self._normalizer.normalize(tracked) if normalize else self._normalizer.spell_rest(tracked)
+        tracked, fixed = lexicon.stand_in(self._normalizer.simplify(tracked))
+        if normalize:
+            tracked = self._normalizer.normalize(tracked, english=has_english)
+        else:
+            tracked = self._normalizer.spell_rest(tracked)
+        prepared = _Prepared(text, tracked, pinned, fixed)
         parts = [
             part
             for start, end in self._sentences(tracked.text)
-            for part in split.pack(self._units(tracked, start, end, pinned), max_segment_chars)
+            for part in split.pack(self._units(prepared, start, end), max_segment_chars)
             if any(unit.words for unit in part)
         ]
         if not parts:
@@ -99,67 +113,64 @@ class FrontEnd:
         segments = []
         for index, part in enumerate(parts):
             following = parts[index + 1] if index + 1 < len(parts) else None
-            words, items = self._symbols(part, emotion, speaker, has_english=has_english)
+            words, items = self._symbols(part, emotion, speaker, phrase_break, has_english=has_english)
             segments.append(
                 Segment(
-                    text=_source(text, tracked, part, following, first=index == 0),
-                    normalized=tracked.text[part[0].start : part[-1].end].strip(),
+                    text=prepared.source(part, following, first=index == 0),
+                    normalized=prepared.written(part[0].start, part[-1].end),
                     words=words,
                     symbols=" ".join(items),
-                    pause_s=_pause(tracked.text, part, following, pauses),
+                    pause_s=prepared.pause_s(part, following, pauses),
                 )
             )
-        return TextAnalysis(normalized=tracked.text.strip(), segments=tuple(segments))
+        return TextAnalysis(normalized=prepared.written(0, len(tracked.text)), segments=tuple(segments))
 
     def _sentences(self, text: str) -> Iterator[tuple[int, int]]:
         for match in self._sentence.finditer(text):
             if match.end() > match.start():
                 yield match.span()
 
-    def _units(self, tracked: Tracked, start: int, end: int, pinned: Mapping[int, str]) -> list[Unit]:
+    def _units(self, prepared: _Prepared, start: int, end: int) -> list[Unit]:
         """Prosodic words of a sentence, with the marks that follow each."""
-        sentence = tracked.text[start:end]
+        sentence = prepared.tracked.text[start:end]
         tokens = self._endings.join(self._segmenter.cut(sentence))
-        places = {}
-        if pinned:
-            for place in range(len(sentence) - 1, -1, -1):
-                reading = pinned.get(tracked.origins[start + place])
-                if reading and "一" <= sentence[place] <= "鿿":
-                    places[place] = reading
-        readings = self._endings.soften(tokens, self._reader.read(sentence, tokens, places))
+        readings = self._endings.soften(tokens, self._reader.read(sentence, tokens, prepared.readings(start, end)))
         units: list[Unit] = []
         clause: list[Spoken] = []
         for token, syllables in [*zip(tokens, readings, strict=True), (Token("", len(sentence), MARK), ())]:
             kind = self._kinds.get(token.text, "silent")
-            if token.tag == LATIN:
-                clause.append(Spoken(token.text, start + token.start, token.tag, (token.text,)))
-            elif token.tag != MARK:
-                parts = self._parts(token.text) if len(token.text) > 2 else ()
-                clause.append(Spoken(token.text, start + token.start, token.tag, tuple(filter(None, syllables)), parts))
+            if token.tag != MARK:
+                clause.append(self._spoken(token, syllables, start, prepared.fixed))
             elif kind != "silent" or not token.text:
                 units += _clause_units(clause, kind)
                 clause = []
         return _with_marks(units, start, end)
 
-    def _parts(self, word: str) -> tuple[int, ...]:
-        return tuple(map(len, self._segmenter.parts(word)))
+    def _spoken(self, token: Token, syllables: tuple[str, ...], start: int, fixed: Mapping[str, Entry]) -> Spoken:
+        place = start + token.start
+        if token.tag == FIXED:
+            entry = fixed.get(token.text, _UNUSED)
+            return Spoken(entry.text, place, token.tag, entry.pinyin)
+        if token.tag == LATIN:
+            return Spoken(token.text, place, token.tag, (token.text,))
+        parts = tuple(map(len, self._segmenter.parts(token.text))) if len(token.text) > 2 else ()
+        return Spoken(token.text, place, token.tag, tuple(filter(None, syllables)), parts)
 
     def _symbols(
-        self, units: Sequence[Unit], emotion: str, speaker: str, *, has_english: bool
+        self, units: Sequence[Unit], emotion: str, speaker: str, phrase_break: str, *, has_english: bool
     ) -> tuple[tuple[Word, ...], list[str]]:
         words: list[Word] = []
         items: list[str] = []
-        for index, unit in enumerate(units):
+        for unit in units:
             sounds = [self._sounds(word, has_english=has_english) for word in unit.words]
-            if not any(sounds):
-                continue
             place = len(items)
             for word, word_sounds in zip(unit.words, sounds, strict=True):
                 size = sum(len(sound.phones) for sound in word_sounds)
                 words.append(Word(text=word.text, pinyin=word.pinyin, start_symbol=place, num_symbols=size))
                 place += size
-            last = index == len(units) - 1
-            items += symbols.items(sounds, _FINAL_BREAK if last else _BREAKS.get(unit.boundary, "#1"), emotion, speaker)
+            mark = phrase_break if unit.boundary == "phrase" else _BREAKS.get(unit.boundary, "#1")
+            mark = _FINAL_BREAK if unit is units[-1] else mark
+            items += symbols.items(tuple(itertools.chain.from_iterable(sounds)), mark, emotion, speaker)
         return tuple(words), items
 
     def _sounds(self, word: Spoken, *, has_english: bool) -> tuple[Sound, ...]:
@@ -168,17 +179,60 @@ class FrontEnd:
         return tuple(sound for pinyin in word.pinyin for sound in symbols.syllable(pinyin))
 
 
+@dataclass(frozen=True, slots=True)
+class _Prepared:
+    """A text on its way: as it came, in words, and what the caller has fixed in it."""
+
+    text: str
+    tracked: Tracked
+    pinned: Mapping[int, str]
+    fixed: Mapping[str, Entry]
+
+    def readings(self, start: int, end: int) -> dict[int, str]:
+        """The caller's readings in a stretch of the normalised text, by place in it."""
+        found: dict[int, str] = {}
+        if self.pinned:
+            for place in range(end - 1, start - 1, -1):
+                reading = self.pinned.get(self.tracked.origins[place])
+                if reading and "一" <= self.tracked.text[place] <= "鿿":
+                    found[place - start] = reading
+        return found
+
+    def written(self, start: int, end: int) -> str:
+        """A stretch of the normalised text, with the texts of fixed entries."""
+        stretch = self.tracked.text[start:end].strip()
+        for stand_in, entry in self.fixed.items():
+            stretch = stretch.replace(stand_in, entry.text)
+        return stretch
+
+    def source(self, part: Sequence[Unit], following: Sequence[Unit] | None, *, first: bool) -> str:
+        """The caller's own words of a segment: from its first character to that of the next."""
+        begin = 0 if first else self.tracked.origins[part[0].start]
+        return self.text[begin : self.tracked.origins[following[0].start] if following else len(self.text)]
+
+    def pause_s(self, part: Sequence[Unit], following: Sequence[Unit] | None, pauses: Pauses) -> float:
+        """Silence after a segment; none after the last."""
+        if following is None:
+            return 0.0
+        if part[-1].boundary != "sentence":
+            return pauses.clause_s
+        marks = _TRAILING.search(self.tracked.text[part[-1].start : following[0].start])
+        found = marks[0] if marks else ""
+        is_paragraph = found.count("\n") > 1 or ("\n" in found and found.strip())
+        return pauses.paragraph_s if is_paragraph else pauses.sentence_s
+
+
 def _clause_units(clause: list[Spoken], kind: str) -> list[Unit]:
     """Prosodic words of one clause; the last one ends as the clause does."""
+    groups = tone.change(prosody.group([word for word in clause if word.pinyin]))
+    ends = prosody.phrases(groups)
     units = []
-    for words in tone.change(prosody.group([word for word in clause if word.pinyin])):
-        end = words[-1].start + len(words[-1].text)
-        units.append(Unit(words, words[0].start, end, "word"))
-    for unit, following in itertools.pairwise(units):
-        if unit.words[-1].text[-1] in _NUMERALS and following.words[0].text[0] in _NUMERALS:
-            unit.boundary = "never"
-    if units:
-        units[-1].boundary = kind
+    for index, words in enumerate(groups):
+        last, following = words[-1], groups[index + 1][0] if index + 1 < len(groups) else None
+        boundary = kind if following is None else "phrase" if index in ends else "word"
+        if following and last.text[-1] in _NUMERALS and following.text[0] in _NUMERALS:
+            boundary = "never"
+        units.append(Unit(words, words[0].start, last.start + 1, boundary))
     return units
 
 
@@ -190,19 +244,3 @@ def _with_marks(units: list[Unit], start: int, end: int) -> list[Unit]:
         unit.end = following.start
     units[0].start, units[-1].end = start, end
     return units
-
-
-def _source(text: str, tracked: Tracked, part: Sequence[Unit], following: Sequence[Unit] | None, *, first: bool) -> str:
-    """The caller's own words of a segment: from its first character to that of the next."""
-    begin = 0 if first else tracked.origins[part[0].start]
-    return text[begin : tracked.origins[following[0].start] if following else len(text)]
-
-
-def _pause(text: str, part: Sequence[Unit], following: Sequence[Unit] | None, pauses: Pauses) -> float:
-    if following is None:
-        return 0.0
-    if part[-1].boundary != "sentence":
-        return pauses.clause_s
-    marks = text[part[-1].words[-1].start + len(part[-1].words[-1].text) : following[0].words[0].start]
-    lines = marks.count("\n")
-    return pauses.paragraph_s if lines > 1 or (lines and len(marks.strip()) > 0) else pauses.sentence_s

@@ -2,18 +2,28 @@
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Callable
 
+from anyascii import anyascii
 from opencc import OpenCC
 
 from deployments.normalization.text import numbers, tables
+from deployments.normalization.text.english_numbers import english_number
 from deployments.normalization.text.rules import Rules
 from deployments.normalization.text.tracked import Tracked
 
 _READ = re.compile(r"[^一-鿿，。！？；：、\n ]")
 _DIGITS = re.compile(r"[0-9]+")
 _MARKS = re.compile(r"[^\w\s]|_")
+# Letters and digits of other scripts; Chinese characters and stand-ins (private use) are none.
+_FOREIGN = re.compile(r"[^\W\x00-\x7f\u3400-\u9fff\uf900-\ufaff\U00020000-\U000323af]+")
+# A plain number with English words on both sides, or on one side and the end of the text on the other.
+_LATIN_AROUND = re.compile(
+    r"(?:(?<=[A-Za-z] )|(?<=[A-Za-z], )|(?<=^)|(?<=\n))[0-9]{1,9}(?:\.[0-9]+)?"
+    r"(?=,? [A-Za-z]{2}|[.!?]?$|[.!?] [A-Z])"
+)
 _SPACE_BY_HAN = re.compile(r"(?<![A-Za-z]) +| +(?![A-Za-z])")
 
 
@@ -29,22 +39,32 @@ class Normalizer:
         """Traditional characters to simplified ones, phrase by phrase."""
         return text.map(self._to_simplified)
 
-    def normalize(self, text: Tracked) -> Tracked:
+    def normalize(self, text: Tracked, *, english: bool = False) -> Tracked:
         """Reads digits, symbols and abbreviations as words.
 
         Args:
             text: Cleaned, simplified text.
+            english: Read numbers between English words in English.
 
         Returns:
             Chinese characters, Latin words and Chinese punctuation.
         """
         if _READ.search(text.text):
+            if english and _LATIN_AROUND.search(text.text):
+                text = text.sub(_LATIN_AROUND, lambda match: english_number(match[0]))
             text = self._rules.apply(text)
         return self.spell_rest(text)
 
     def spell_rest(self, text: Tracked) -> Tracked:
         """Reads remaining digits one by one and brings punctuation to one form; all that `normalize=False` does."""
         if _READ.search(text.text):
+            text = text.sub(_FOREIGN, lambda match: _latin(match[0]))
             text = text.sub(_DIGITS, lambda match: numbers.spell(match[0]))
             text = text.sub(_MARKS, lambda match: self._marks.get(match[0], match[0]))
         return text.sub(_SPACE_BY_HAN, lambda _: "")
+
+
+@functools.lru_cache(maxsize=4_096)
+def _latin(run: str) -> str:
+    """Letters of another script in Latin ones, so that they are heard at all."""
+    return re.sub(r"[^A-Za-z0-9 ]+", "", anyascii(run)) or run

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import functools
+import json
 import unicodedata
 from collections.abc import Mapping, Sequence
-
-from pypinyin.constants import PHRASES_DICT, PINYIN_DICT
+from importlib.resources import files
 
 from deployments.normalization.text import symbols, tables
 from deployments.normalization.text.contexts import Contexts
 from deployments.normalization.text.names import Names
 from deployments.normalization.text.polyphone import PolyphoneNetwork
-from deployments.normalization.text.segment import LATIN, MARK, Segmenter, Token
+from deployments.normalization.text.segment import FIXED, LATIN, MARK, Segmenter, Token
 
 _TONE_MARKS = {"\u0304": "1", "\u0301": "2", "\u030c": "3", "\u0300": "4"}
 # Syllables without a vowel, and ê, in the nearest syllable that the phone table has.
@@ -28,6 +28,10 @@ class Reader:
         self._network = PolyphoneNetwork()
         self._contexts = Contexts()
         self._names = Names()
+        # The tables of pypinyin as data: importing the package would build its own segmenter as well.
+        folder = files("pypinyin")
+        self._listed: dict[str, list[list[str]]] = json.loads((folder / "phrases_dict.json").read_bytes())
+        self._single: dict[str, str] = json.loads((folder / "pinyin_dict.json").read_bytes())
         self._phrases = {row[0]: tuple(row[1].split()) for row in tables.rows("phrases.tsv")}
         self._characters = {row[0]: row[1] for row in tables.rows("readings.tsv")}
 
@@ -40,23 +44,23 @@ class Reader:
             pinned: Readings that stand fixed, by place in the text.
 
         Returns:
-            For each token its syllables, one per character; empty for marks and Latin words, "" for a character
-            without a reading.
+            For each token its syllables, one per character; empty for marks, Latin words and stand-ins, "" for a
+            character without a reading.
         """
-        han = [token for token in tokens if token.tag not in {LATIN, MARK}]
+        han = [token for token in tokens if token.tag not in {LATIN, FIXED, MARK}]
         readings: dict[int, str] = {}
         for token in han:
             for offset, reading in enumerate(self._word(token.text) or ()):
                 if reading:
                     readings[token.start + offset] = reading
         self._spans(text, han, readings)
-        readings.update(self._names.find(text, [token for token in han if not self.phrase(token.text)]))
+        readings.update(self._names.find(text, [token for token in han if not self._is_known(token.text)]))
         readings.update(self._contexts.find(text))
         readings.update(pinned)
         self._rest(text, han, readings)
         return [
             tuple(readings.get(token.start + offset, "") for offset in range(len(token.text)))
-            if token.tag not in {LATIN, MARK}
+            if token.tag not in {LATIN, FIXED, MARK}
             else ()
             for token in tokens
         ]
@@ -102,17 +106,21 @@ class Reader:
         own = self._phrases.get(word)
         if own is not None or len(word) < 2:
             return own
-        listed = PHRASES_DICT.get(word)
+        listed = self._listed.get(word)
         if listed is None or len(listed) != len(word):
             return None
         return tuple(numbered(syllable[0]) for syllable in listed)
+
+    def _is_known(self, word: str) -> bool:
+        """Whether a word begins with one that the tables have, and so not with a family name."""
+        return any(self.phrase(word[:size]) for size in range(len(word), 1, -1))
 
     def character(self, char: str) -> str:
         """The commonest reading of a character, "" if it has none."""
         own = self._characters.get(char)
         if own is not None:
             return own
-        listed = PINYIN_DICT.get(ord(char))
+        listed = self._single.get(str(ord(char)))
         return numbered(listed.split(",")[0]) if listed else ""
 
 

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 _BOS = "시"  # the markers that g2pM's vocabulary uses
 _EOS = "끝"
 _UNKNOWN = "<UNK>"
-_WINDOW = 48  # characters of context on either side
+_WIDTH = 32  # of the state, each direction
 
 Floats = NDArray[np.float32]
 
@@ -32,14 +32,17 @@ class PolyphoneNetwork:
             if len(found) > 1 and all(reading in classes for reading in found)
         }
         self._embeddings: Floats = weights["embedding.weight"]
-        # Both directions side by side; one tanh serves all four gates because sigmoid(x) = (tanh(x / 2) + 1) / 2.
-        scale = np.repeat(np.array([0.5, 0.5, 1.0, 0.5], np.float32), 32)
+        # Both directions run as one network of twice the width, its gates in the order i, f, o, g; one tanh serves all
+        # four because sigmoid(x) = (tanh(x / 2) + 1) / 2.
         directions = ("", "_reverse")
-        self._input_weight = np.stack([weights[f"lstm.weight_ih_l0{d}"].T * scale for d in directions])
-        self._state_weight = np.stack([weights[f"lstm.weight_hh_l0{d}"].T * scale for d in directions])
-        self._bias = np.stack(
-            [(weights[f"lstm.bias_ih_l0{d}"] + weights[f"lstm.bias_hh_l0{d}"]) * scale for d in directions]
-        )
+        self._input_weight = [_gates(weights[f"lstm.weight_ih_l0{d}"].T) for d in directions]
+        biases = [weights[f"lstm.bias_ih_l0{d}"] + weights[f"lstm.bias_hh_l0{d}"] for d in directions]
+        self._bias = [_gates(bias[None, :]) for bias in biases]
+        state_weight = np.zeros((2 * _WIDTH, 4, 2, _WIDTH), np.float32)
+        for side, d in enumerate(directions):
+            rows = slice(side * _WIDTH, (side + 1) * _WIDTH)
+            state_weight[rows, :, side] = _gates(weights[f"lstm.weight_hh_l0{d}"].T)
+        self._state_weight = state_weight.reshape(2 * _WIDTH, 8 * _WIDTH)
         self._hidden = (weights["logit_layer.0.weight"].T, weights["logit_layer.0.bias"])
         self._output = (weights["logit_layer.2.weight"].T, weights["logit_layer.2.bias"])
 
@@ -73,18 +76,34 @@ class PolyphoneNetwork:
         unknown = self._ids[_UNKNOWN]
         ids = [self._ids[_BOS], *(self._ids.get(char, unknown) for char in text), self._ids[_EOS]]
         embedded = self._embeddings[ids]
-        gates_in = np.stack((embedded, embedded[::-1])) @ self._input_weight + self._bias[:, None, :]
-        length = len(ids)
-        states = np.zeros((2, length, 32), np.float32)
-        hidden = np.zeros((2, 1, 32), np.float32)
-        cell = np.zeros((2, 32), np.float32)
+        length, both = len(ids), 2 * _WIDTH
+        gates_in = np.empty((length, 4, 2, _WIDTH), np.float32)
+        for side, seen in enumerate((embedded, embedded[::-1])):
+            gates_in[:, :, side] = np.tensordot(seen, self._input_weight[side], 1) + self._bias[side]
+        flat_in = gates_in.reshape(length, 8 * _WIDTH)
+        states = np.zeros((length + 1, both), np.float32)
+        cell = np.zeros(both, np.float32)
+        gates = np.empty(8 * _WIDTH, np.float32)
+        sigmoids = gates[: 3 * both]
+        inputs, forgets, outputs, candidates = gates.reshape(4, both)
         for step in range(length):
-            gates = np.tanh(gates_in[:, step] + (hidden @ self._state_weight)[:, 0])
-            cell = 0.5 * ((gates[:, 32:64] + 1) * cell + (gates[:, :32] + 1) * gates[:, 64:96])
-            state = 0.5 * (gates[:, 96:] + 1) * np.tanh(cell)
-            states[:, step] = state
-            hidden = state[:, None, :]
-        return np.concatenate((states[0], states[1, ::-1]), axis=1)
+            np.dot(states[step - 1], self._state_weight, out=gates)  # states[-1] is the zero state at first
+            gates += flat_in[step]
+            np.tanh(gates, out=gates)
+            sigmoids += 1
+            sigmoids *= 0.5
+            cell *= forgets
+            candidates *= inputs
+            cell += candidates
+            np.multiply(np.tanh(cell), outputs, out=states[step])
+        return np.concatenate((states[:length, :_WIDTH], states[length - 1 :: -1, _WIDTH:]), axis=1)
+
+
+def _gates(weight: Floats) -> Floats:
+    """[inputs, 4 * width] in the order i, f, g, o to [inputs, 4, width] in the order i, f, o, g, scaled for tanh."""
+    parts = weight.reshape(weight.shape[0], 4, _WIDTH)[:, [0, 1, 3, 2]].copy()
+    parts[:, :3] *= 0.5
+    return parts
 
 
 def _load(name: str) -> Any:

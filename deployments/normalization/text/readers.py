@@ -87,9 +87,7 @@ def _span(text: str) -> str:
 
 def _address(names: dict[str, str]) -> Reader:
     def read(text: str) -> str:
-        words = []
-        for token in _TOKEN.findall(text):
-            words.append(numbers.spell_code(token) if token.isdigit() else names.get(token, token))
-        return "".join(words)
+        tokens = _TOKEN.findall(text)
+        return "".join(numbers.spell_code(token) if token.isdigit() else names.get(token, token) for token in tokens)
 
     return read

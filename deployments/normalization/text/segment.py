@@ -12,9 +12,13 @@ import jieba.finalseg
 
 from deployments.normalization.text import tables
 
-_PIECE = re.compile(r"([㐀-鿿豈-﫿𠀀-𳎯]+)|([A-Za-z]+(?:['’][A-Za-z]+)*)|(.)", re.DOTALL)
+# Runs of Chinese characters; Latin words, of which none has more than 32 letters; stand-ins of fixed entries; marks.
+_PIECE = re.compile(
+    r"([㐀-鿿豈-﫿𠀀-𳎯]+)|([A-Za-z]{1,32}(?:['’][A-Za-z]{1,8}(?![A-Za-z]))?)|([\ue000-\uf8ff])|(.)", re.DOTALL
+)
 LATIN = "latin"  # tag of a Latin word
 MARK = "mark"  # tag of anything that is no word
+FIXED = "fixed"  # tag of a character that stands for an entry with a fixed reading
 _NUMERALS = frozenset("零一二三四五六七八九十百千万亿两幺点半")
 
 
@@ -25,7 +29,7 @@ class Token:
     Attributes:
         text: As in the normalised text.
         start: Its place there.
-        tag: Part of speech in jieba's tag set, LATIN or MARK.
+        tag: Part of speech in jieba's tag set, LATIN, FIXED or MARK.
     """
 
     text: str
@@ -37,19 +41,18 @@ class Segmenter:
     """Word segmentation. Safe to use from several threads: nothing changes after construction."""
 
     def __init__(self) -> None:
-        frequencies: dict[str, int] = {}
-        self._tags: dict[str, str] = {}
+        # Words, counts and tags in turn; all words of the file, then the front end's own, which win.
+        fields = (files("jieba") / "dict.txt").read_text(encoding="utf-8").split()
+        fields += [column for row in tables.rows("words.tsv") for column in row[:3]]
+        counts = dict(zip(fields[0::3], map(int, fields[1::3]), strict=True))
+        self._tags = dict(zip(fields[0::3], map(sys.intern, fields[2::3]), strict=True))
+        self._log_total = math.log(sum(counts.values()))
+        # What a word costs: minus the logarithm of its probability. A word that is not known costs as one seen once.
+        self._cost = {word: self._log_total - math.log(count) for word, count in counts.items() if count}
         self._longest: dict[str, int] = {}
-        lines = (files("jieba") / "dict.txt").read_text(encoding="utf-8").splitlines()
-        own = (row[:3] for row in tables.rows("words.tsv"))
-        for word, frequency, tag in (*map(str.split, lines), *own):
-            frequencies[word] = int(frequency)
-            self._tags[word] = sys.intern(tag)
+        for word in self._cost:
             if len(word) > self._longest.get(word[0], 0):
                 self._longest[word[0]] = len(word)
-        self._log_total = math.log(sum(frequencies.values()))
-        # What a word costs: minus the logarithm of its probability. A word that is not known costs as one seen once.
-        self._cost = {word: self._log_total - math.log(count) for word, count in frequencies.items() if count}
 
     def tag(self, word: str) -> str:
         """Part of speech of a word, "" if unknown."""
@@ -77,8 +80,10 @@ class Segmenter:
                     start += len(word)
             elif match[2]:
                 tokens.append(Token(match[2], start, LATIN))
-            elif match[3] != " ":
-                tokens.append(Token(match[3], start, MARK))
+            elif match[3]:
+                tokens.append(Token(match[3], start, FIXED))
+            elif match[4] != " ":
+                tokens.append(Token(match[4], start, MARK))
         return tokens
 
     def parts(self, word: str) -> list[str]:

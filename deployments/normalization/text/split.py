@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from deployments.normalization.text.tone import Spoken
 
 _LEAST_SHARE = 0.2  # of a sentence, in the smaller part of a division at a clause end
-_PREFERENCE = {"clause": 0.0, "pause": 0.15, "word": 0.35, "never": float("inf")}
+_LONGEST_NUMBER = 2  # segments
+_PREFERENCE = {"clause": 0.0, "pause": 0.15, "phrase": 0.2, "word": 0.35, "never": float("inf")}
 
 
 @dataclass(slots=True)
@@ -19,8 +20,8 @@ class Unit:
         words: Its words.
         start: Place of its first character in the normalised text.
         end: Place after its last character or mark.
-        boundary: What it ends with: "sentence", "clause", "pause", "word" or "never" (the next unit goes on with
-            the same number).
+        boundary: What it ends with: "sentence", "clause", "pause", "phrase", "word" or "never" (the next
+            unit goes on with the same number).
     """
 
     words: list[Spoken]
@@ -59,9 +60,12 @@ def _division(units: Sequence[Unit], max_chars: int) -> int:
     best, best_cost = 0, float("inf")
     for index in range(1, len(units)):
         share = (units[index].start - start) / total
-        cost = abs(share - 0.5) + _PREFERENCE.get(units[index - 1].boundary, 0.0)
+        boundary = units[index - 1].boundary
+        cost = abs(share - 0.5) + _PREFERENCE.get(boundary, 0.0)
         if min(share, 1 - share) < _LEAST_SHARE:
             cost += 0.5
         if cost < best_cost:
             best, best_cost = index, cost
+    if best == 0 and total > _LONGEST_NUMBER * max_chars:
+        return len(units) // 2  # digits without end
     return best

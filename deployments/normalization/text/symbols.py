@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 from deployments.normalization.text import tables
@@ -56,6 +55,11 @@ def syllable(pinyin: str) -> tuple[Sound, ...]:
     return Sound(plain, tone), Sound(("ge", "er_c"), "tone5")
 
 
+def is_syllable(base: str) -> bool:
+    """Whether a syllable without its tone has phones."""
+    return _phones(base) is not None
+
+
 def _phones(base: str) -> tuple[str, ...] | None:
     return _table().get(_RESPELLED_U.sub(r"\1v", base))
 
@@ -70,11 +74,12 @@ def _r_coloured_finals() -> frozenset[str]:
     return frozenset(phones[-1] for base, phones in _table().items() if base != "er" and base.endswith("r"))
 
 
-def items(words: Sequence[Sequence[Sound]], break_after: str, emotion: str, speaker: str) -> list[str]:
+@functools.lru_cache(maxsize=16_384)
+def items(sounds: tuple[Sound, ...], break_after: str, emotion: str, speaker: str) -> tuple[str, ...]:
     """Items of one prosodic word and the break after it.
 
     Args:
-        words: The sounds of each word in it.
+        sounds: Of all its words.
         break_after: "#1" to "#4", or "" for none.
         emotion: Without the prefix "emotion_".
         speaker: Its name in the voice's speaker list.
@@ -82,7 +87,6 @@ def items(words: Sequence[Sequence[Sound]], break_after: str, emotion: str, spea
     Returns:
         One item per phone, then the break.
     """
-    sounds = [sound for word in words for sound in word]
     phones = [
         (phone, sound.tone, flag)
         for sound in sounds
@@ -94,7 +98,7 @@ def items(words: Sequence[Sequence[Sound]], break_after: str, emotion: str, spea
     ]
     if break_after:
         found.append(f"{{{break_after}$tone_none$s_none$word_none$emotion_none${speaker}}}")
-    return found
+    return tuple(found)
 
 
 def _places(length: int, kind: str) -> list[str]:

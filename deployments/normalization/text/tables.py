@@ -22,16 +22,19 @@ def rows(name: str, folder: Traversable = DATA) -> Iterator[tuple[str, ...]]:
     """Rows of a table that ships with the front end.
 
     Args:
-        name: File name; ".gz" files are unpacked.
+        name: File name.
         folder: DATA or RULES.
 
     Returns:
         The columns of each row.
     """
+    return parse_rows(text(name, folder))
+
+
+def text(name: str, folder: Traversable = DATA) -> str:
+    """A whole table as it stands; ".gz" files are unpacked."""
     raw = (folder / name).read_bytes()
-    if name.endswith(".gz"):
-        raw = gzip.decompress(raw)
-    return parse_rows(raw.decode("utf-8"))
+    return (gzip.decompress(raw) if name.endswith(".gz") else raw).decode("utf-8")
 
 
 def pairs(name: str) -> dict[str, str]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 import threading
 from typing import Any
@@ -15,6 +14,7 @@ from deployments.errors import TextNotSpeakable
 from deployments.messages import TextAnalysis
 from deployments.normalization.text import tables
 from deployments.normalization.text.frontend import FrontEnd, Pauses
+from deployments.voices.symbols import published_tables
 
 PAUSES = Pauses(sentence_s=0.25, clause_s=0.1, paragraph_s=0.5)
 ITEM = re.compile(r"\{([^$]+)\$([^$]+)\$([^$]+)\$([^$]+)\$([^$]+)\$F7\}")
@@ -27,14 +27,8 @@ KNOWN = [  # 北京今天天气怎么样 as the published front end gives it
 
 
 @pytest.fixture(scope="module")
-def frontend() -> FrontEnd:
-    return FrontEnd()
-
-
-@pytest.fixture(scope="module")
-def symbols(request: pytest.FixtureRequest) -> dict[str, frozenset[str]]:
-    found = json.loads((request.config.rootpath / "tests/cases/symbols.json").read_text())
-    return {name: frozenset(rows) for name, rows in found.items()}
+def symbols() -> dict[str, frozenset[str]]:
+    return {table: frozenset(found) for table, found in published_tables().items()}
 
 
 def analyse(frontend: FrontEnd, text: str, **changes: Any) -> TextAnalysis:

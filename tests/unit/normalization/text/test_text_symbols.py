@@ -43,4 +43,4 @@ def test_no_syllable(pinyin: str) -> None:
 
 
 def test_word_of_one_phone() -> None:
-    assert items([[Sound(("ah",), "tone0")]], "", "sad", "F7") == ["{ah$tone0$s_both$word_both$emotion_sad$F7}"]
+    assert items((Sound(("ah",), "tone0"),), "", "sad", "F7") == ("{ah$tone0$s_both$word_both$emotion_sad$F7}",)
