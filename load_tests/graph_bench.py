@@ -152,10 +152,10 @@ class GraphBench:
         request = SpeechRequest(text=self._plan.sentence, voice=self._plan.voice, emotion=self._traffic.emotions[0])
         differences, over_http, in_process = [], [], []
         async with self._client("batching", 1) as client:
-            await pipeline.speak(request)  # the first one pays for what is made on demand
+            await pipeline.spoken(request)  # the first one pays for what is made on demand
             for _ in range(self._plan.pairs):
                 over_http.append((await client.speak(request.text, request.emotion)).latency_s)
-                in_process.append(await _timed(lambda: pipeline.speak(request)))
+                in_process.append(await _timed(lambda: pipeline.spoken(request)))
                 differences.append(over_http[-1] - in_process[-1])
         return {
             "http_ms": latency_ms(over_http)["p50_ms"],
