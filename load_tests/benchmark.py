@@ -41,7 +41,8 @@ class Effort:
 
     Attributes:
         sentence: What times of single requests are measured with.
-        num_calls: Requests of a mode per round.
+        num_calls: Requests of a mode per round at least.
+        calls_per_caller: Likewise for each caller.
         repeats: Of each measurement of a stage.
         windows: Of the vocoder that are tried alone.
         pairs: Requests per round over HTTP and in one process.
@@ -50,6 +51,7 @@ class Effort:
 
     sentence: str
     num_calls: int
+    calls_per_caller: int
     repeats: int
     windows: tuple[int, ...]
     pairs: int
@@ -59,12 +61,18 @@ class Effort:
 SENTENCE_15: Final = "您好，感谢您的来电，请问您有什么事？"
 SENTENCE_28: Final = "您的包裹已经到达小区门口的快递柜，请您在今天晚上以前取走它。"
 EFFORTS: Final = {
-    "bundled": Effort(sentence=SENTENCE_15, num_calls=48, repeats=9, windows=(64, 128, 256), pairs=12),
-    "full-size": Effort(sentence=SENTENCE_28, num_calls=16, repeats=3, windows=(64, 128, 256), pairs=4),
+    "bundled": Effort(
+        sentence=SENTENCE_15, num_calls=48, calls_per_caller=6, repeats=9, windows=(64, 128, 256), pairs=12
+    ),
+    "full-size": Effort(
+        sentence=SENTENCE_28, num_calls=12, calls_per_caller=2, repeats=3, windows=(64, 128, 256), pairs=4
+    ),
 }
 QUICK_EFFORTS: Final = {
-    "bundled": Effort(sentence=SENTENCE_15, num_calls=16, repeats=3, windows=(), pairs=4, rounds=1),
-    "full-size": Effort(sentence=SENTENCE_28, num_calls=4, repeats=1, windows=(), pairs=1, rounds=1),
+    "bundled": Effort(sentence=SENTENCE_15, num_calls=16, calls_per_caller=2, repeats=3, windows=(), pairs=4, rounds=1),
+    "full-size": Effort(
+        sentence=SENTENCE_28, num_calls=3, calls_per_caller=1, repeats=1, windows=(), pairs=1, rounds=1
+    ),
 }
 
 
@@ -178,6 +186,7 @@ class Benchmark:
                     sentence=effort.sentence,
                     rounds=effort.rounds,
                     num_calls=effort.num_calls,
+                    calls_per_caller=effort.calls_per_caller,
                     pairs=effort.pairs,
                     num_no_ops=16 * effort.pairs,
                     yardstick_s=vocoder.published_s,

@@ -24,8 +24,8 @@ from load_tests.traffic import Call, Traffic
 if TYPE_CHECKING:
     from load_tests.served import Served  # Ray takes its time to import
 
-CALLS_PER_CALLER: Final = 3
-"""At least; with fewer the start and the end of a run, when not all callers wait, would weigh too much."""
+SHARES: Final = {"call_centre": 2.0, "shop": 1.0, "assistant": 1.0}
+"""Personas of the traffic. A few long texts of the others among so few requests would decide every number."""
 REQUESTS_PER_PHRASE: Final = 1.5
 """How many requests of a run come to each phrase of the traffic on average. A day of a call centre has many more; so
 the hit rates of this benchmark are rather low."""
@@ -40,7 +40,9 @@ class Plan:
         emotions: Of the voice.
         sentence: What the rows of one sentence say.
         rounds: Times that every scenario runs.
-        num_calls: Requests of a scenario per round, more where there are many callers.
+        num_calls: Requests of a scenario per round at least.
+        calls_per_caller: Likewise for each caller; with few of them the start and the end of a run, when not all
+            callers are busy, weigh much.
         pairs: Requests per round that are compared with the work in one process.
         num_no_ops: Requests per round that do no work.
         yardstick_s: Measures what the published code would take for the sentence.
@@ -51,6 +53,7 @@ class Plan:
     sentence: str
     rounds: int
     num_calls: int
+    calls_per_caller: int
     pairs: int
     num_no_ops: int
     yardstick_s: Callable[[], float]
@@ -87,7 +90,7 @@ class GraphBench:
         self._plan = plan
         # As many phrases as make the cached rows, which have few callers, see each one so often.
         num_phrases = max(4, round(plan.rounds * plan.num_calls / REQUESTS_PER_PHRASE))
-        self._traffic = Traffic(num_phrases=num_phrases, emotions=plan.emotions)
+        self._traffic = Traffic(num_phrases=num_phrases, shares=SHARES, emotions=plan.emotions)
         self._rows = [Row(scenario, self._calls(scenario)) for scenario in scenarios]
         self._yardsticks_s: list[float] = []
 
@@ -137,9 +140,9 @@ class GraphBench:
 
     async def _measure(self, row: Row) -> None:
         scenario = row.scenario
-        number = max(self._plan.num_calls, CALLS_PER_CALLER * scenario.concurrency)
-        if scenario.is_sentence:
-            number = max(2, CALLS_PER_CALLER * scenario.concurrency // 2)
+        number = max(
+            2 if scenario.is_sentence else self._plan.num_calls, self._plan.calls_per_caller * scenario.concurrency
+        )
         calls = list(islice(row.calls, number))
         async with self._client(scenario.mode, scenario.concurrency) as client:
             with Usage(self._served.replicas(scenario.mode)) as usage:

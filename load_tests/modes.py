@@ -13,6 +13,10 @@ REPLICA: Final = {"replicas": {"num_cpus": 0.1}}
 """All applications of a benchmark stand on one machine at once; only one is asked at a time."""
 
 
+REQUEST_TIMEOUT_S: Final = 280.0
+"""A slow mode on a slow machine is to be measured, not cut off."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scenario:
     """One row of the report.
@@ -50,6 +54,7 @@ class Mode:
         """
         stages = ("ingress", "normalizer", "acoustic", "vocoder")
         raw: dict[str, Any] = {stage: {**REPLICA, **self.change.get(stage, {})} for stage in stages}
+        raw["ingress"]["request_timeout_s"] = REQUEST_TIMEOUT_S
         return Settings.load({**raw, "cache": self.change.get("cache", {}), "voices": voices})
 
 

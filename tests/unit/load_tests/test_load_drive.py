@@ -79,9 +79,8 @@ async def test_one_caller_asks_in_order(start):
 
 async def test_a_refusal_ends_the_run(start):
     async with Client(await start(Server(status=503)), "demo", 2) as client:
-        with pytest.raises(ExceptionGroup) as caught:
+        with pytest.raises(RuntimeError, match="answered 503"):
             await closed_loop(client, CALLS, 2)
-    assert caught.group_contains(RuntimeError, match="answered 503")
 
 
 def test_timings_of_a_header():
