@@ -17,6 +17,8 @@ from deployments.normalization.cache.key import key_of
 from deployments.normalization.cache.segment_cache import SegmentCache
 from deployments.settings import CacheSettings
 
+PATIENT = {"read_timeout_ms": 10_000, "write_timeout_ms": 10_000}  # a busy machine is no fault unless a test says so
+
 
 def key(text, name="demo"):
     return key_of(text, SimpleNamespace(name=name, fingerprint="f", sample_rate_hz=16_000))
@@ -63,13 +65,13 @@ def own_redis(tmp_path):
 
 @pytest.fixture
 async def open_cache(tmp_path):
-    """Makes a started cache; keywords are settings, `redis` and `sqlite` are merged with short time limits."""
+    """Makes a started cache; keywords are settings, `redis` and `sqlite` are merged with long time limits."""
     caches = []
 
     async def open_(**settings):
         settings = {"check_interval_s": 3600, "breaker_open_s": 0.02, "breaker_max_open_s": 0.05, **settings}
-        settings["redis"] = {"read_timeout_ms": 1000, "lock_poll_ms": 5, **settings.get("redis", {})}
-        settings["sqlite"] = {"folder": str(tmp_path / "cache"), "read_timeout_ms": 1000, **settings.get("sqlite", {})}
+        settings["redis"] = {**PATIENT, "lock_poll_ms": 5, **settings.get("redis", {})}
+        settings["sqlite"] = {**PATIENT, "folder": str(tmp_path / "cache"), **settings.get("sqlite", {})}
         cache = SegmentCache(CacheSettings.model_validate(settings))
         caches.append(cache)
         await cache.start()

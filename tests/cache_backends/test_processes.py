@@ -76,12 +76,20 @@ def replicas():
         replica.process.stdout.close()
 
 
+# A busy machine is no fault here.
+PATIENT = {"read_timeout_ms": 20_000, "write_timeout_ms": 20_000}
 TEXTS = [f"phrase {number}" for number in range(120)]
 
 
 def test_two_processes_write_and_read_one_file(replicas, tmp_path):
     settings = {
-        "sqlite": {"folder": str(tmp_path), "max_bytes": 400_000, "busy_timeout_ms": 4000, "read_timeout_ms": 5000},
+        "sqlite": {
+            "folder": str(tmp_path),
+            "max_bytes": 400_000,
+            "busy_timeout_ms": 20_000,
+            "read_timeout_ms": 20_000,
+            "write_timeout_ms": 20_000,
+        },
         "memory_bytes": 0,
     }
     pair = replicas(settings, settings)
@@ -103,7 +111,10 @@ def test_two_processes_write_and_read_one_file(replicas, tmp_path):
 
 
 def test_a_process_killed_while_it_writes_leaves_a_sound_file(replicas, tmp_path):
-    settings = {"sqlite": {"folder": str(tmp_path), "read_timeout_ms": 5000}, "memory_bytes": 0}
+    settings = {
+        "sqlite": {"folder": str(tmp_path), **PATIENT},
+        "memory_bytes": 0,
+    }
     (victim,) = replicas(settings)
     victim.ask(texts=TEXTS, num_samples=20_000)
     victim.answers(len(TEXTS) // 2)
@@ -116,7 +127,10 @@ def test_a_process_killed_while_it_writes_leaves_a_sound_file(replicas, tmp_path
 
 
 def test_two_processes_share_one_synthesis_through_redis(replicas, redis_server):
-    settings = {"tier": "redis", "redis": {"url": redis_server.url, "read_timeout_ms": 5000, "lock_ms": 10_000}}
+    settings = {
+        "tier": "redis",
+        "redis": {"url": redis_server.url, **PATIENT, "lock_ms": 10_000},
+    }
     pair = replicas(settings, settings)
     for _ in range(25):
         for replica in pair:
@@ -128,7 +142,10 @@ def test_two_processes_share_one_synthesis_through_redis(replicas, redis_server)
 
 
 def test_a_replica_that_dies_in_a_synthesis_is_followed_within_its_claim(replicas, redis_server):
-    settings = {"tier": "redis", "redis": {"url": redis_server.url, "read_timeout_ms": 5000, "lock_ms": 500}}
+    settings = {
+        "tier": "redis",
+        "redis": {"url": redis_server.url, **PATIENT, "lock_ms": 500},
+    }
     victim, heir = replicas(settings, settings)
     victim.ask(text="new", make_s=3600)
     assert victim.hear() == {"making": "new"}

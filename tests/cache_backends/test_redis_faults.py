@@ -19,10 +19,8 @@ class Load:
         self._rng = random.Random(seed)
         self._keys = [tools.key(f"phrase {number}") for number in range(12)]
         self.answers = []
-        self.slowest_s = 0.0
 
     async def ask(self, number):
-        loop = asyncio.get_running_loop()
         for _ in range(number):
             key = self._rng.choice(self._keys)
 
@@ -30,9 +28,7 @@ class Load:
                 await asyncio.sleep(MAKE_S)
                 return self._tools.audio(key)
 
-            began = loop.time()
             audio, source = await self._cache.get_or_make(key, make)
-            self.slowest_s = max(self.slowest_s, loop.time() - began)
             assert self._tools.same(audio, self._tools.audio(key))
             self.answers.append(source)
 
@@ -42,7 +38,7 @@ class Load:
 
     async def until(self, source):
         """Asks until the cache gives an answer from there."""
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             while (await self.run(number=5))[-1] != source:
                 await self._cache.flush()
 
@@ -76,16 +72,15 @@ async def test_stopped_redis_costs_a_few_requests_one_timeout_and_the_rest_nothi
     )
     load = Load(cache, tools)
     await load.until("redis")
+    before = cache.stats().faults.get("redis slow", 0)
     own_redis.pause()
     await load.run(number=30)
     faults = cache.stats().faults["redis slow"]
-    assert 3 <= faults <= 14  # six callers at once and the writer, before the breakers open
-    before = len(load.answers)
-    quick = Load(cache, tools)
-    await quick.run(number=20)
-    assert set(quick.answers) == {"miss"}
-    assert cache.stats().faults["redis slow"] <= faults + 2
-    assert before == len(load.answers)
+    assert 3 <= faults - before <= 14  # six callers at once and the writer, before the breakers open
+    later = Load(cache, tools)
+    await later.run(number=20)
+    assert set(later.answers) == {"miss"}
+    assert cache.stats().faults["redis slow"] == faults
 
 
 async def test_after_a_stop_late_replies_reach_nobody(open_cache, own_redis, tools):
@@ -202,7 +197,8 @@ async def test_two_replicas_make_a_new_segment_once(open_cache, redis_server, to
 
 @pytest.mark.parametrize("how", ["fails", "is cancelled"])
 async def test_the_other_replica_takes_over(open_cache, redis_server, tools, how):
-    left, right = [await open_cache(tier="redis", redis={"url": redis_server.url}) for _ in range(2)]
+    claims = {"url": redis_server.url, "lock_ms": 60_000, "lock_wait_ms": 60_000}  # only giving back is quick enough
+    left, right = [await open_cache(tier="redis", redis=claims) for _ in range(2)]
     key, begun, go = tools.key("new"), asyncio.Event(), asyncio.Event()
 
     async def fail():
@@ -222,7 +218,7 @@ async def test_the_other_replica_takes_over(open_cache, redis_server, tools, how
         go.set()
     else:
         leader.cancel()
-    results = await asyncio.wait_for(asyncio.gather(*followers), 1.5)  # less than lock_ms: the claim was given back
+    results = await asyncio.wait_for(asyncio.gather(*followers), 15)
     assert all(tools.same(audio, tools.audio(key)) for audio, _ in results)
     with pytest.raises((ZeroDivisionError, asyncio.CancelledError)):
         await leader

@@ -30,7 +30,13 @@ async def open_tier(redis_server, clock):
     tiers = []
 
     def open_(cold_after_s=1000.0, sweep_rows=10, **settings):
-        settings = {"url": redis_server.url, "read_timeout_ms": 2000, "lock_poll_ms": 5, **settings}
+        settings = {
+            "lock_poll_ms": 5,
+            "url": redis_server.url,
+            "read_timeout_ms": 10_000,
+            "write_timeout_ms": 10_000,
+            **settings,
+        }
         tier = RedisTier(RedisCacheSettings(**settings), cold_after_s=cold_after_s, sweep_rows=sweep_rows, clock=clock)
         tiers.append(tier)
         return tier
@@ -186,7 +192,7 @@ async def test_a_held_claim_renews_itself_and_a_lost_holder_is_followed(open_tie
     await asyncio.sleep(0.2)  # more than three times lock_ms
     assert not waiting.done()
     lease._renewals.cancel()  # as if the holder had died
-    found = await asyncio.wait_for(waiting, 2)
+    found = await asyncio.wait_for(waiting, 10)
     assert found.lease is not None
     await found.lease.release()
 

@@ -1,5 +1,6 @@
 """Audio, keys, a clock that is set by hand, and caches that are closed after the test."""
 
+import functools
 import hashlib
 from types import SimpleNamespace
 
@@ -34,6 +35,7 @@ def voice(name="demo", fingerprint="f1", sample_rate_hz=16_000):
     )
 
 
+@functools.cache
 def audio(key, num_samples=800, num_symbols=12):
     """Samples that belong to a key and to no other one."""
     seed = int.from_bytes(hashlib.sha256(key.encode()).digest()[:8], "little")

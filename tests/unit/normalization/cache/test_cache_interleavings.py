@@ -113,8 +113,8 @@ calm = st.builds(
 moods = st.lists(st.sampled_from(["fine", "fine", "fault", "damaged", "swapped"]), max_size=12)
 
 
-async def play(tools, plan, mood_plan, purge_at, memory_bytes):
-    """Runs the callers tick by tick; returns their tasks, how often each key was made, and what is left over."""
+async def play(tools, plan, mood_plan, purge_at, memory_bytes, check):
+    """Runs the callers tick by tick, then check(their tasks, the keys that were made, leases and flights left over)."""
     tier = UnreliableTier(mood_plan)
     cache = SegmentCache(
         CacheSettings(memory_bytes=memory_bytes, breaker_failures=3, breaker_open_s=1e-6, codec="pcm"), tier=tier
@@ -147,7 +147,7 @@ async def play(tools, plan, mood_plan, purge_at, memory_bytes):
     await asyncio.wait_for(cache.flush(), 5)
     leftover = (tier.leases, cache._flights.num_flights)
     await cache.close()
-    return tasks[: len(plan)], made, leftover
+    check(tasks[: len(plan)], made, leftover)
 
 
 # The fixture holds only functions, so that sharing it between examples is sound.
@@ -159,24 +159,28 @@ shared = [HealthCheck.function_scoped_fixture]
 def test_everybody_hears_what_belongs_to_the_key_or_learns_what_happened_to_themselves(
     tools, plan, mood_plan, purge_at, size
 ):
-    tasks, made, leftover = asyncio.run(play(tools, plan, mood_plan, purge_at, size))
-    assert leftover == (0, 0), "a lease or a flight was left behind"
-    assert len(made) <= len(plan)
-    for number, (task, caller) in enumerate(zip(tasks, plan, strict=True)):
-        if task.cancelled():
-            assert caller.cancelled_at is not None
-        elif task.exception() is not None:
-            assert task.exception().args == (number,), "somebody else's error"
-        else:
-            audio, source = task.result()
-            assert tools.same(audio, tools.audio(tools.key(str(caller.key))))
-            assert (source == "bypass") == caller.bypass
+    def check(tasks, made, leftover):
+        assert leftover == (0, 0), "a lease or a flight was left behind"
+        assert len(made) <= len(plan)
+        for number, (task, caller) in enumerate(zip(tasks, plan, strict=True)):
+            if task.cancelled():
+                assert caller.cancelled_at is not None
+            elif task.exception() is not None:
+                assert task.exception().args == (number,), "somebody else's error"
+            else:
+                audio, source = task.result()
+                assert tools.same(audio, tools.audio(tools.key(str(caller.key))))
+                assert (source == "bypass") == caller.bypass
+
+    asyncio.run(play(tools, plan, mood_plan, purge_at, size, check))
 
 
 @given(st.lists(calm, min_size=1, max_size=7))
 @settings(max_examples=50, deadline=None, suppress_health_check=shared)
 def test_when_nothing_fails_each_key_is_made_once(tools, plan):
-    tasks, made, leftover = asyncio.run(play(tools, plan, [], None, 1 << 20))
-    assert sorted(made) == sorted({caller.key for caller in plan})
-    assert leftover == (0, 0)
-    assert all(task.exception() is None for task in tasks)
+    def check(tasks, made, leftover):
+        assert sorted(made) == sorted({caller.key for caller in plan})
+        assert leftover == (0, 0)
+        assert all(task.exception() is None for task in tasks)
+
+    asyncio.run(play(tools, plan, [], None, 1 << 20, check))
