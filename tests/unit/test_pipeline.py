@@ -44,8 +44,9 @@ async def test_streamed_equals_whole(settings, speed):
 
 async def test_leaving_a_stream_frees_the_models(settings):
     async with Pipeline(settings) as pipeline:
+        before = asyncio.all_tasks()
         async with aclosing(pipeline.speak(SpeechRequest(text=TEXT * 10, use_cache=False, stream=True))) as segments:
             await anext(segments)
         again = await asyncio.wait_for(spoken(pipeline), 10)
         assert len(again) == 2
-        assert len(asyncio.all_tasks()) == 1
+        assert asyncio.all_tasks() == before
