@@ -37,7 +37,8 @@ def build(args: dict[str, Any] | Settings | None = None) -> Application:
     normalizer = _stage(Normalizer, settings.normalizer.replicas).bind(
         settings.normalizer, settings.cache, settings.voices, acoustic, vocoder
     )
-    return _stage(serve.ingress()(Ingress), settings.ingress.replicas).bind(settings.ingress, normalizer)
+    ingress = _stage(serve.ingress()(Ingress), settings.ingress.replicas)
+    return ingress.bind(settings.ingress, settings.cache, normalizer)
 
 
 def _stage(stage: type, replicas: Replicas, batching: Batching | None = None) -> Deployment:

@@ -11,26 +11,27 @@ from typing import Any
 from ray.serve.handle import DeploymentHandle
 from starlette.types import ASGIApp
 
-from deployments.deployment import inline, items_of, result_of
+from deployments.deployment import inline, items_of, result_of, translate
 from deployments.errors import SpeechError
 from deployments.ingress import handle
 from deployments.ingress.routes import build_app
 from deployments.messages import Audio, SpeechRequest, SpokenSegment, StageStatus, TextAnalysis, VoiceInfo
-from deployments.settings import IngressSettings
+from deployments.settings import CacheSettings, IngressSettings
 
 
 class Ingress:
     """HTTP surface: validates requests and encodes answers; also the handle of Python callers (synthesize, stream)."""
 
-    def __init__(self, settings: IngressSettings, normalizer: DeploymentHandle[Any]) -> None:
+    def __init__(self, settings: IngressSettings, cache: CacheSettings, normalizer: DeploymentHandle[Any]) -> None:
         self._settings = settings
+        self._cache = cache
         self._normalizer = inline(normalizer)
         self._normalizer_stream = inline(normalizer, stream=True)
         self._voices: tuple[VoiceInfo, ...] = ()
         self._voices_age_from = float("-inf")
 
     def __serve_build_asgi_app__(self) -> ASGIApp:
-        return build_app(self, self._settings, adds_request_id=False)
+        return build_app(self, self._settings, cache=self._cache, adds_request_id=False)
 
     async def synthesize(self, request: SpeechRequest) -> Audio:
         """The whole answer for a Python caller.
@@ -78,3 +79,12 @@ class Ingress:
         except SpeechError as error:
             return (StageStatus(stage="normalizer", ready=False, reason=error.message),)
         return stages
+
+    async def purge(self, voice: str | None) -> int:
+        """Forgets the cached segments of a voice, or all, in every replica; returns how many entries were removed."""
+        limit_s = self._settings.request_timeout_s
+        try:
+            removed = await self._normalizer.broadcast("purge", voice).results_async(timeout_s=limit_s)
+        except Exception as error:
+            raise translate(error) from None
+        return sum(removed)

@@ -31,6 +31,8 @@ def respond(error: SpeechError, headers: Mapping[str, str] | None = None) -> Res
     extra = dict(headers or {})
     if error.retry_after_s is not None:
         extra["retry-after"] = str(max(1, math.ceil(error.retry_after_s)))
+    if error.status == 401:
+        extra["www-authenticate"] = "Bearer"
     body = json.dumps(error.body(), ensure_ascii=False).encode("utf-8", errors="backslashreplace")
     return Response(body, status_code=error.status, media_type="application/json", headers=extra)
 

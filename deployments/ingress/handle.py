@@ -6,11 +6,12 @@ import dataclasses
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
 
-from deployments.ingress.answer import encoded, while_wanted, whole_audio
+from deployments.ingress.answer import encoded, whole_audio
 from deployments.ingress.encoders import PcmEncoder
 from deployments.ingress.faults import naming
 from deployments.ingress.middleware import request_id_of
 from deployments.ingress.service import SpeechService
+from deployments.ingress.waiting import while_wanted
 from deployments.ingress.wire import checked
 from deployments.messages import Audio, SpeechRequest
 from deployments.settings import IngressSettings
@@ -39,7 +40,7 @@ async def stream(
 
     Args:
         service: The stages.
-        settings: Limits; each segment may take request_timeout_s.
+        settings: Limits; each piece may take request_timeout_s, all together stream_timeout_s or the request's time.
         request: See `synthesize`.
 
     Yields:
@@ -48,7 +49,9 @@ async def stream(
     Raises:
         SpeechError: The request was refused, failed or ran out of time.
     """
+    total_s = request.timeout_s or settings.stream_timeout_s
     request, limit_s = await _admit(service, settings, request)
+    request = dataclasses.replace(request, timeout_s=total_s)
     with naming("text"):
         async with aclosing(encoded(service, request, PcmEncoder())) as chunks:
             while chunk := await while_wanted(anext(chunks, b""), None, limit_s):

@@ -47,9 +47,35 @@ class Envelope:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Handles one connection."""
-        if scope["type"] != "http":
+        if scope["type"] == "websocket":
+            await self._session(scope, receive, send)
+        elif scope["type"] == "http":
+            await self._request(scope, receive, send)
+        else:
             await self._app(scope, receive, send)
-            return
+
+    async def _session(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """A WebSocket: it tells its own errors, so that only its id and its line in the log are missing."""
+        started = time.perf_counter()
+        request_id = request_id_of(Headers(scope=scope).get(REQUEST_ID))
+        scope.setdefault("state", {})["request_id"] = request_id
+        code: int | None = None
+
+        async def send_named(message: Message) -> None:
+            nonlocal code
+            if message["type"] == "websocket.accept" and self._adds_header:
+                MutableHeaders(raw=message.setdefault("headers", []))[REQUEST_ID] = request_id
+            elif message["type"] == "websocket.close":
+                code = message.get("code", 1000)
+            await send(message)
+
+        try:
+            await self._app(scope, receive, send_named)
+        finally:
+            spent_ms = 1000 * (time.perf_counter() - started)
+            log.info("WS %s %s %.1f ms id=%s", scope["path"], code or "gone", spent_ms, request_id)
+
+    async def _request(self, scope: Scope, receive: Receive, send: Send) -> None:
         started = time.perf_counter()
         request_id = request_id_of(Headers(scope=scope).get(REQUEST_ID))
         scope.setdefault("state", {})["request_id"] = request_id

@@ -32,7 +32,7 @@ AUDIO_HEADERS: dict[str, Any] = {
     },
     "x-audio-duration-ms": {"description": "Length of a whole answer.", "schema": {"type": "string"}},
     "server-timing": {
-        "description": "Milliseconds by stage of a whole answer: text, acoustic, vocoder, encode.",
+        "description": "Milliseconds by stage of a whole answer: text, cache, acoustic, vocoder, encode.",
         "schema": {"type": "string"},
     },
 }
@@ -52,6 +52,28 @@ AUDIO_REPLY: dict[str, Any] = {
         "text/event-stream": {"schema": {"type": "string"}},
     },
     "headers": AUDIO_HEADERS,
+}
+
+
+BATCH_REPLY: dict[str, Any] = {
+    "description": "One JSON object per line: {index, audio (base64), response_format, sample_rate, duration_s} for an "
+    "item that was spoken, {index, error} for one that was not.",
+    "content": {"application/x-ndjson": {"schema": {"type": "string"}}},
+}
+STREAMED_WAV_REPLY: dict[str, Any] = {
+    "description": "The audio, 16 bit mono, sent as it is spoken; sizes in its header are 0xFFFFFFFF.",
+    "content": {"audio/wav": BINARY},
+    "headers": {"x-cache": AUDIO_HEADERS["x-cache"]},
+}
+KEPT_WAV_REPLY: dict[str, Any] = {
+    "description": "The audio, 16 bit mono.",
+    "content": {"audio/wav": BINARY},
+    "headers": {"accept-ranges": {"description": "bytes", "schema": {"type": "string"}}},
+}
+PART_REPLY: dict[str, Any] = {
+    "description": "The part of the audio that the header Range asks for.",
+    "content": {"audio/wav": BINARY},
+    "headers": {"content-range": {"description": "Which bytes of how many.", "schema": {"type": "string"}}},
 }
 
 

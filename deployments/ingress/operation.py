@@ -9,10 +9,10 @@ from fastapi import APIRouter, Request
 from starlette.responses import Response
 
 from deployments.errors import DeadlineExceeded, NotReady
-from deployments.ingress.answer import while_wanted
 from deployments.ingress.openapi import describe_errors
 from deployments.ingress.replies import HealthReply, ModelReply, ModelsReply, ReadyReply, StageReply
 from deployments.ingress.service import SpeechService
+from deployments.ingress.waiting import while_wanted
 from deployments.settings import IngressSettings
 
 OWNER = "sambert-serve"

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Sequence
 from typing import Literal
 
 from pydantic import BaseModel, Field
 
-from deployments.messages import Segment, TextAnalysis, VoiceInfo
+from deployments.messages import Segment, TextAnalysis, TimedSegment, VoiceInfo
 
 
 class ErrorDetail(BaseModel):
@@ -77,6 +78,97 @@ class AnalysisReply(BaseModel):
     segments: list[SegmentReply]
 
 
+class CharacterReply(BaseModel):
+    """A character of a word."""
+
+    text: str = Field(description="One character; two where 儿 only colours the syllable; an English word as a whole.")
+    start_s: float
+    end_s: float
+
+
+class WordReply(BaseModel):
+    """A word and when it is heard."""
+
+    text: str = Field(description="As it is spoken: numbers are words.")
+    pinyin: list[str] = Field(description="One entry per syllable; an English word as itself.")
+    start_s: float = Field(description="Seconds from the start of the audio.")
+    end_s: float
+    characters: list[CharacterReply]
+
+
+class TimedSegmentReply(BaseModel):
+    """A clause or sentence and when it is heard."""
+
+    text: str = Field(description="The part of the text it came from.")
+    start_s: float = Field(description="Seconds from the start of the audio.")
+    end_s: float = Field(description="Without the pause that follows.")
+    words: list[WordReply]
+
+
+class SubtitlesReply(BaseModel):
+    """Subtitle files."""
+
+    srt: str = Field(description="SubRip.")
+    vtt: str = Field(description="WebVTT.")
+
+
+class TimestampsReply(BaseModel):
+    """Audio with the time of every word."""
+
+    audio: str = Field(description="Base64.")
+    response_format: str
+    sample_rate: int = Field(description="Hz.")
+    duration_s: float
+    segments: list[TimedSegmentReply]
+    subtitles: SubtitlesReply
+
+
+class BatchAudio(BaseModel):
+    """A line of a batch answer: an item that was spoken."""
+
+    index: int = Field(description="Of the item, from 0.")
+    audio: str = Field(description="Base64.")
+    response_format: str
+    sample_rate: int = Field(description="Hz.")
+    duration_s: float
+
+
+class BatchError(BaseModel):
+    """A line of a batch answer: an item that was not spoken."""
+
+    index: int = Field(description="Of the item, from 0.")
+    error: ErrorDetail
+
+
+class AudioUrlReply(BaseModel):
+    """Audio that was kept to be fetched."""
+
+    status: Literal["success"] = "success"
+    audio_url: str = Field(description="Path of the wav file on this service.", examples=["/api/audio/Xa...9.wav"])
+    duration_ms: int = Field(description="Length of the audio.")
+
+
+class TaskReply(BaseModel):
+    """A task that was begun."""
+
+    status: Literal["processing"] = "processing"
+    task_id: str = Field(description="To ask for at GET /api/tasks/<task_id>.")
+
+
+class FailedTaskReply(BaseModel):
+    """A task that failed."""
+
+    status: Literal["failed"] = "failed"
+    task_id: str
+    error: ErrorDetail
+
+
+class PurgeReply(BaseModel):
+    """The cache was purged."""
+
+    removed: int = Field(description="Entries that were removed, from all replicas and tiers.")
+
+
 class HealthReply(BaseModel):
     """The process lives."""
 
@@ -115,6 +207,11 @@ def voices_reply(voices: Sequence[VoiceInfo]) -> VoicesReply:
             for voice in voices
         ]
     )
+
+
+def timed_reply(segment: TimedSegment) -> TimedSegmentReply:
+    """A segment of the answer of POST /v1/audio/speech/with-timestamps."""
+    return TimedSegmentReply.model_validate(dataclasses.asdict(segment))
 
 
 def analysis_reply(analysis: TextAnalysis) -> AnalysisReply:

@@ -2,40 +2,55 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
 from importlib.metadata import version
-from typing import Annotated
 
-from fastapi import APIRouter, FastAPI, Header, Request
-from starlette.responses import Response
+from fastapi import APIRouter, FastAPI, Request
 
-from deployments.errors import EmotionNotFound, MarkupInvalid, TextNotSpeakable, VoiceNotFound
-from deployments.ingress import operation, page_routes
-from deployments.ingress.answer import streamed_answer, while_wanted, whole_answer
+from deployments.errors import MarkupInvalid, TextNotSpeakable, VoiceNotFound
+from deployments.ingress import admin_routes, live_routes, older_routes, operation, page_routes, speech_routes
+from deployments.ingress.bodies import AnalysisBody
 from deployments.ingress.faults import handle_faults, naming
 from deployments.ingress.middleware import BodyLimit, Envelope
-from deployments.ingress.openapi import AUDIO_REPLY, WAV_REPLY, describe_errors, finish_openapi
+from deployments.ingress.openapi import describe_errors, finish_openapi
 from deployments.ingress.replies import AnalysisReply, VoicesReply, analysis_reply, voices_reply
 from deployments.ingress.service import SpeechService
-from deployments.ingress.wire import AnalysisBody, SpeechBody, TtsBody, check_length, find_voice, to_request
-from deployments.settings import IngressSettings
-
-TEXT_ERRORS = (TextNotSpeakable, MarkupInvalid, VoiceNotFound)
-CacheControl = Annotated[
-    str, Header(description="no-cache: synthesise anew instead of answering from the cache.", examples=["no-cache"])
-]
+from deployments.ingress.tasks import Tasks
+from deployments.ingress.tasks_open import open_task_store
+from deployments.ingress.waiting import while_wanted
+from deployments.ingress.wire import check_length, find_voice
+from deployments.settings import CacheSettings, IngressSettings
 
 
-def build_app(service: SpeechService, settings: IngressSettings, *, adds_request_id: bool = True) -> FastAPI:
+def build_app(
+    service: SpeechService,
+    settings: IngressSettings,
+    *,
+    cache: CacheSettings | None = None,
+    adds_request_id: bool = True,
+) -> FastAPI:
     """The whole HTTP surface.
 
     Args:
         service: The stages behind it.
         settings: Limits of requests and answers.
+        cache: Tells where the results of tasks are kept; None for its defaults.
         adds_request_id: Whether answers get the header x-request-id; False behind Ray Serve's proxy, which adds it.
 
     Returns:
-        An ASGI application.
+        An ASGI application. At its shutdown (or `app.state.tasks.close()`) tasks in progress are brought to an end.
+
+    Raises:
+        ConfigurationInvalid: The store of tasks cannot be where the settings say.
     """
+    tasks = Tasks(service, settings, open_task_store(settings.tasks, cache or CacheSettings()))
+
+    @asynccontextmanager
+    async def lifespan(_app: FastAPI) -> AsyncGenerator[None, None]:
+        yield
+        await tasks.close()
+
     app = FastAPI(
         title="sambert-serve",
         summary="Chinese text to emotional speech with Sambert and HifiGan.",
@@ -44,73 +59,18 @@ def build_app(service: SpeechService, settings: IngressSettings, *, adds_request
         redoc_url=None,
         redirect_slashes=False,
         generate_unique_id_function=lambda route: route.name,
+        lifespan=lifespan,
     )
+    app.state.tasks = tasks
     handle_faults(app)
     app.add_middleware(BodyLimit, settings=settings)
     app.add_middleware(Envelope, adds_header=adds_request_id)
-    for routes in (_speech, _tts, _voices, _analysis):
+    for routes in (speech_routes.routes, _voices, _analysis, live_routes.routes, operation.routes, admin_routes.routes):
         app.include_router(routes(service, settings))
-    app.include_router(operation.routes(service, settings))
+    app.include_router(older_routes.routes(service, settings, tasks))
     app.include_router(page_routes.routes())
     finish_openapi(app)
     return app
-
-
-def _speech(service: SpeechService, settings: IngressSettings) -> APIRouter:
-    routes = APIRouter()
-
-    @routes.post(
-        "/v1/audio/speech",
-        tags=["speech"],
-        summary="Speak a text",
-        response_class=Response,
-        responses={200: AUDIO_REPLY, **describe_errors(*TEXT_ERRORS, EmotionNotFound, synthesis=True)},
-    )
-    async def speech(body: SpeechBody, request: Request, cache_control: CacheControl = "") -> Response:
-        """Speaks a text in a voice and emotion; takes what OpenAI's speech endpoint takes, and more."""
-        message = to_request(
-            body,
-            await service.voices(),
-            settings,
-            request_id=request.state.request_id,
-            use_cache=_allows_cache(cache_control),
-        )
-        as_events = body.stream_format == "sse"
-        with naming("input"):
-            if body.stream or as_events:
-                return await streamed_answer(
-                    service, message, body.response_format, settings, request, as_events=as_events
-                )
-            return await whole_answer(service, message, body.response_format, settings, request)
-
-    return routes
-
-
-def _tts(service: SpeechService, settings: IngressSettings) -> APIRouter:
-    routes = APIRouter()
-
-    @routes.post(
-        "/tts",
-        tags=["older services"],
-        summary="Speak a text as a wav file",
-        response_class=Response,
-        responses={200: WAV_REPLY, **describe_errors(*TEXT_ERRORS, EmotionNotFound, synthesis=True)},
-    )
-    async def tts(body: TtsBody, request: Request, cache_control: CacheControl = "") -> Response:
-        """Speaks a text; the answer is a wav file to be saved as speech.wav."""
-        with naming("text"):
-            message = to_request(
-                body.to_speech(),
-                await service.voices(),
-                settings,
-                request_id=request.state.request_id,
-                use_cache=_allows_cache(cache_control),
-            )
-            response = await whole_answer(service, message, "wav", settings, request)
-        response.headers["content-disposition"] = 'attachment; filename="speech.wav"'
-        return response
-
-    return routes
 
 
 def _voices(service: SpeechService, _settings: IngressSettings) -> APIRouter:
@@ -131,7 +91,7 @@ def _analysis(service: SpeechService, settings: IngressSettings) -> APIRouter:
         "/v1/text/analysis",
         tags=["text"],
         summary="Show what will be spoken",
-        responses=describe_errors(*TEXT_ERRORS, synthesis=True),
+        responses=describe_errors(TextNotSpeakable, MarkupInvalid, VoiceNotFound, synthesis=True),
     )
     async def analysis(body: AnalysisBody, request: Request) -> AnalysisReply:
         """The reading of a text, without speaking it: normalised words, pinyin after tone change, symbols."""
@@ -142,9 +102,3 @@ def _analysis(service: SpeechService, settings: IngressSettings) -> APIRouter:
             return analysis_reply(await while_wanted(work, request.receive, settings.request_timeout_s))
 
     return routes
-
-
-def _allows_cache(cache_control: str) -> bool:
-    """False when the header holds the directive no-cache (RFC 9111, 5.2.1.4) or no-store."""
-    directives = {directive.partition("=")[0].strip().lower() for directive in cache_control.split(",")}
-    return not directives & {"no-cache", "no-store"}

@@ -46,3 +46,14 @@ class SpeechService(Protocol):
     async def stages(self) -> tuple[StageStatus, ...]:
         """Whether each stage can serve now."""
         ...
+
+    async def purge(self, voice: str | None) -> int:
+        """Forgets the cached segments of a voice, or of all voices where it is None.
+
+        Returns:
+            How many entries were removed, from the caches of all replicas.
+
+        Raises:
+            SpeechError: Not all of them could be removed.
+        """
+        ...

@@ -70,6 +70,7 @@ class Tones:
 
     def __init__(self) -> None:
         self.requests: list[SpeechRequest] = []
+        self.purged: list[str | None] = []
         self.refusal: BaseException | None = None
         self.failure: SpeechError | None = None
         self.hold: asyncio.Event | None = None
@@ -99,6 +100,10 @@ class Tones:
     async def analyse(self, text: str, voice: str, normalize: bool) -> TextAnalysis:
         segment = spoken(0, tone(1)).segment
         return TextAnalysis(normalized=text, segments=(segment,))
+
+    async def purge(self, voice: str | None) -> int:
+        self.purged.append(voice)
+        return 3
 
     async def voices(self) -> tuple[VoiceInfo, ...]:
         return VOICES

@@ -35,7 +35,7 @@ def is_error(response, status, code, param=None):
 
 class TestSpeech:
     async def test_wav_is_whole_and_exact(self, client):
-        response = await client.post(SPEECH, json={"input": TEXT, "response_format": "wav"})
+        response = await client.post(SPEECH, json={"input": TEXT, "response_format": "wav", "stream": False})
         assert response.status_code == 200
         assert response.headers["content-type"] == "audio/wav"
         assert int(response.headers["content-length"]) == len(response.content) == 44 + 2 * len(PCM)
@@ -43,7 +43,7 @@ class TestSpeech:
             assert file.readframes(len(PCM) + 1) == PCM.tobytes()
 
     async def test_headers_tell_cache_length_and_times(self, client):
-        response = await client.post(SPEECH, json={"input": TEXT, "response_format": "pcm"})
+        response = await client.post(SPEECH, json={"input": TEXT, "response_format": "pcm", "stream": False})
         assert response.content == PCM.tobytes()
         assert response.headers["x-cache"] == "miss"
         assert response.headers["x-audio-duration-ms"] == "650"
@@ -51,14 +51,16 @@ class TestSpeech:
         assert list(stages) == ["text", "cache", "acoustic", "vocoder", "encode"]
         assert [stages["text"], stages["acoustic"], stages["vocoder"]] == ["3.0", "40.0", "20.0"]
 
-    async def test_mp3_is_the_default(self, client):
+    async def test_a_streamed_mp3_is_the_default(self, client):
         response = await client.post(SPEECH, json={"input": TEXT})
         assert response.headers["content-type"] == "audio/mpeg"
+        assert not {"content-length", "x-cache", "x-audio-duration-ms", "server-timing"} & set(response.headers)
+        response = await client.post(SPEECH, json={"input": TEXT, "stream": False})
         assert soundfile.info(io.BytesIO(response.content)).frames == len(PCM)
 
     @pytest.mark.parametrize("response_format", sorted(MEDIA_TYPES))
     async def test_streams_are_the_same_file_without_its_length(self, client, response_format):
-        body = {"input": TEXT, "response_format": response_format, "stream": True}
+        body = {"input": TEXT, "response_format": response_format}
         response = await client.post(SPEECH, json=body)
         assert response.status_code == 200
         assert response.headers["content-type"] == MEDIA_TYPES[response_format]
@@ -93,9 +95,12 @@ class TestSpeech:
     )
     async def test_no_cache_synthesises_anew(self, client, tones, header, used):
         headers = {"cache-control": header} if header else {}
-        response = await client.post(SPEECH, json={"input": TEXT, "response_format": "pcm"}, headers=headers)
-        assert tones.requests[0].use_cache is used
-        assert response.headers["x-cache"] == ("miss" if used else "bypass")
+        body = {"input": TEXT, "response_format": "pcm"}
+        whole = await client.post(SPEECH, json={**body, "stream": False}, headers=headers)
+        streamed = await client.post(SPEECH, json=body, headers=headers)
+        assert [request.use_cache for request in tones.requests] == [used, used]
+        assert whole.headers["x-cache"] == ("miss" if used else "bypass")
+        assert streamed.headers.get("x-cache") == (None if used else "bypass")
 
     @pytest.mark.parametrize(
         ("change", "status", "code", "param"),
@@ -129,8 +134,8 @@ class TestSpeech:
         body = {"input": TEXT, "response_format": "pcm", **change}
         is_error(await client.post(SPEECH, json=body), status, code, param)
         assert all(request.text == "！。" for request in tones.requests)
-        streamed = await client.post(SPEECH, json={"stream": True, **body})
-        assert streamed.status_code == status
+        whole = await client.post(SPEECH, json={"stream": False, **body})
+        assert whole.status_code == status
 
     async def test_messages_name_the_fix(self, client):
         message = is_error(await client.post(SPEECH, json={}), 400, "invalid_request", "input")
@@ -237,7 +242,7 @@ class TestFailures:
     @pytest.mark.parametrize("kind", [SynthesisFailed, StageStuck, NotReady, Overloaded])
     async def test_a_failure_midway_is_no_answer_at_all(self, client, tones, kind):
         tones.failure = kind("It went wrong midway.")
-        is_error(await client.post(SPEECH, json={"input": TEXT}), kind.status, kind.code)
+        is_error(await client.post(SPEECH, json={"input": TEXT, "stream": False}), kind.status, kind.code)
 
     @pytest.mark.parametrize(
         ("method", "path", "status", "code"),

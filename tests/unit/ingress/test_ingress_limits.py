@@ -10,13 +10,13 @@ import uvicorn
 from ingress_double import Connection, Tones
 from test_ingress_http import SPEECH, TEXT, is_error
 
-from deployments.errors import Overloaded, SynthesisFailed
+from deployments.errors import DeadlineExceeded, Overloaded, SynthesisFailed
 from deployments.ingress.middleware import request_id_of
 from deployments.ingress.routes import build_app
 from deployments.settings import IngressSettings
 
-BODY = json.dumps({"input": TEXT, "response_format": "pcm"}).encode()
-STREAM = json.dumps({"input": TEXT, "response_format": "pcm", "stream": True}).encode()
+BODY = json.dumps({"input": TEXT, "response_format": "pcm", "stream": False}).encode()
+STREAM = json.dumps({"input": TEXT, "response_format": "pcm"}).encode()
 LIMIT_S = 5.0
 
 
@@ -38,9 +38,31 @@ class TestTime:
         assert tones.closed.is_set()
 
     async def test_stages_are_told_the_limit(self, client_of, tones):
-        async with client_of(tones, request_timeout_s=7) as client:
+        async with client_of(tones, request_timeout_s=7, stream_timeout_s=50) as client:
+            await client.post(SPEECH, json={"input": TEXT, "stream": False})
             await client.post(SPEECH, json={"input": TEXT})
-        assert tones.requests[0].timeout_s == 7
+        assert [request.timeout_s for request in tones.requests] == [7, 50]
+
+    async def test_a_stream_ends_when_its_time_is_up(self, app_of, held):
+        connection = Connection(app_of(held, stream_timeout_s=0.05), SPEECH, STREAM)
+        with pytest.raises(RuntimeError) as caught:
+            await connection.run()
+        assert isinstance(caught.value.__cause__, DeadlineExceeded)
+        assert connection.sent[-1]["more_body"] is True
+        assert held.closed.is_set()
+
+    async def test_a_caller_that_takes_nothing_is_cut_off(self, app_of, tones):
+        class Stuck(Connection):
+            async def _send(self, message):
+                await super()._send(message)
+                if message.get("body"):
+                    await asyncio.Event().wait()
+
+        connection = Stuck(app_of(tones, request_timeout_s=0.05), SPEECH, STREAM)
+        async with asyncio.timeout(LIMIT_S):
+            await connection.run()
+        assert connection.sent[-1]["more_body"] is True
+        assert tones.closed.is_set()
 
     async def test_a_late_segment_breaks_a_stream_off(self, app_of, held):
         connection = Connection(app_of(held, request_timeout_s=0.05), SPEECH, STREAM)
@@ -108,7 +130,7 @@ class TestCallersThatLeave:
         assert f"POST {SPEECH} 499 " in caplog.text
 
     async def test_work_that_cleans_up_slowly_does_not_hold_the_answer(self, app_of, tones, monkeypatch):
-        monkeypatch.setattr("deployments.ingress.answer.GRACE_S", 0.01)
+        monkeypatch.setattr("deployments.ingress.waiting.GRACE_S", 0.01)
         release = asyncio.Event()
 
         class Stubborn(Tones):

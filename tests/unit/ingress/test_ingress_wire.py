@@ -6,7 +6,8 @@ import pytest
 from ingress_double import VOICES
 
 from deployments.errors import EmotionNotFound, InvalidRequest, ModelNotFound, TooLarge, VoiceNotFound
-from deployments.ingress.wire import SpeechBody, TtsBody, checked, to_request
+from deployments.ingress.bodies import SpeechBody, TtsBody
+from deployments.ingress.wire import checked, to_request
 from deployments.messages import SpeechRequest
 from deployments.settings import IngressSettings
 
