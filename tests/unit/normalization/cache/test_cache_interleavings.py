@@ -184,3 +184,30 @@ def test_when_nothing_fails_each_key_is_made_once(tools, plan):
         assert all(task.exception() is None for task in tasks)
 
     asyncio.run(play(tools, plan, [], None, 1 << 20, check))
+
+
+async def test_a_purge_comes_after_the_write_that_is_under_way(tools):
+    begun, go = asyncio.Event(), asyncio.Event()
+
+    class SlowTier(UnreliableTier):
+        async def put(self, rows):
+            begun.set()
+            await go.wait()
+            await super().put(rows)
+
+    tier = SlowTier([])
+    cache = SegmentCache(CacheSettings(memory_bytes=0), tier=tier)
+    key = tools.key("a")
+
+    async def make():
+        return tools.audio(key)
+
+    await cache.get_or_make(key, make)
+    await begun.wait()
+    purge = asyncio.create_task(cache.purge("demo"))
+    await ticks(10)
+    go.set()
+    await purge
+    await cache.flush()
+    assert (await cache.get_or_make(key, make))[1] == "miss"
+    await cache.close()

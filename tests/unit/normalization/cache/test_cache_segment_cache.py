@@ -219,6 +219,7 @@ async def test_a_synthesis_under_way_at_a_purge_is_played_but_not_kept(open_cach
     audio, source = await task
     assert source == "miss"
     assert tools.same(audio, make.audio)
+    await cache.flush()
     assert (await cache.get_or_make(key, make))[1] == "miss"
 
 
