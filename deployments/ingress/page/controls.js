@@ -90,8 +90,9 @@ export class Controls {
     const input = make("input", { type: "range", id: name, min, max, step, input: () => { this.#show(name, slider); this.#changed(); } });
     input.value = slider.stands(slider.initial);
     input.addEventListener("dblclick", () => { input.value = slider.stands(slider.initial); this.#show(name, slider); });
-    const output = make("output", { id: `${name}-shown`, for: name });
-    return make("div", { class: "slider" }, make("label", { for: name, id: `${name}-text` }), output, input);
+    // no output element: it would be read aloud beside the slider's own value
+    const shown = make("span", { id: `${name}-shown`, class: "shown", "aria-hidden": "true" });
+    return make("div", { class: "slider" }, make("label", { for: name, id: `${name}-text` }), shown, input);
   }
 
   #valueOf(name, slider) {

@@ -55,6 +55,11 @@ class Page {
     this.player.addEventListener("ended", () => this.#say("status.done", { seconds: this.player.duration.toFixed(2) }));
   }
 
+  /** Whether a request is under way. */
+  get isBusy() {
+    return Boolean(this.#abort);
+  }
+
   /** Speaks what the form says; sound starts with the first samples. */
   async speak() {
     this.stop();
