@@ -12,6 +12,7 @@ from ray import serve
 
 from deployments.acoustic.engine import AcousticEngine
 from deployments.batching import Ticket
+from deployments.counts import RunCounts
 from deployments.deployment import device_of
 from deployments.errors import NotReady
 from deployments.messages import AcousticRequest, MelChunk, MelSpectrogram, StageStatus
@@ -70,6 +71,10 @@ class Acoustic:
         """Whether this replica can serve."""
         reason = self._engine.why_unhealthy()
         return StageStatus(stage="acoustic", ready=not reason, reason=reason)
+
+    async def counts(self) -> dict[str, RunCounts]:
+        """What each part of the model has run since this replica started."""
+        return self._engine.counts
 
     def check_health(self) -> None:
         """Tells Ray Serve to replace this replica when its batches keep getting stuck."""

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Sequence
 
-from deployments.acoustic.stepper import AcousticStepper
+from deployments.acoustic.stepper import AcousticStepper, new_counts
 from deployments.acoustic.voice import AcousticVoice
 from deployments.acoustic.work import AcousticTicket
 from deployments.batching import Limits, WorkLoop
+from deployments.counts import RunCounts
 from deployments.messages import AcousticRequest, MelSpectrogram
 from deployments.settings import AcousticSettings, Batching
 from deployments.voices.folder import VoiceFolder
@@ -27,8 +29,9 @@ class AcousticEngine:
 
     def __init__(self, folders: Sequence[VoiceFolder], settings: AcousticSettings, device: str) -> None:
         voices = {folder.name: AcousticVoice(folder, device) for folder in folders}
+        self._counts = new_counts()
         self._loop: WorkLoop[AcousticRequest, MelSpectrogram] = WorkLoop(
-            make_stepper=lambda: AcousticStepper(voices, settings),
+            make_stepper=lambda: AcousticStepper(voices, settings, self._counts),
             size_of=lambda request: max(1, request.symbols.count("{")),
             limits=Limits.of(settings.batching),
             name="acoustic model",
@@ -38,6 +41,11 @@ class AcousticEngine:
     def num_waiting(self) -> int:
         """Requests that are not yet admitted."""
         return self._loop.num_waiting
+
+    @property
+    def counts(self) -> dict[str, RunCounts]:
+        """What encoder (in tokens), decoder (in steps) and postnet (in frames) have run since the start."""
+        return copy.deepcopy(self._counts)
 
     def submit(self, requests: Sequence[AcousticRequest]) -> list[AcousticTicket]:
         """Queues requests together.

@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Mapping, Sequence
 from itertools import chain
+from time import perf_counter
 
 import numpy as np
 import torch
@@ -17,6 +18,7 @@ from deployments.acoustic.decoder import StepDecoder
 from deployments.acoustic.sambert import Encoded
 from deployments.acoustic.voice import AcousticVoice
 from deployments.acoustic.work import AcousticTicket, Work
+from deployments.counts import RunCounts
 from deployments.errors import SpeechError, SynthesisFailed, VoiceNotFound
 from deployments.settings import AcousticSettings
 
@@ -29,11 +31,18 @@ class AcousticStepper:
     Args:
         voices: Networks by name, shared.
         settings: Bounds of frames and of the work between two steps.
+        counts: Of the parts encoder, decoder and postnet; see new_counts.
     """
 
-    def __init__(self, voices: Mapping[str, AcousticVoice], settings: AcousticSettings) -> None:
+    def __init__(
+        self,
+        voices: Mapping[str, AcousticVoice],
+        settings: AcousticSettings,
+        counts: Mapping[str, RunCounts] | None = None,
+    ) -> None:
         self._voices = voices
         self._settings = settings
+        self._counts = new_counts() if counts is None else counts
         self._arrived: list[Work] = []
         self._decoders = {name: StepDecoder(voice.fused) for name, voice in voices.items()}
         self._speaking: dict[str, list[Work]] = {name: [] for name in voices}
@@ -94,7 +103,7 @@ class AcousticStepper:
 
     def _remember(self, works: list[Work]) -> tuple[list[torch.Tensor], list[int], list[Work]]:
         """Memories and band widths of the works that can be decoded; the others are failed, each for its own fault."""
-        voice = works[0].voice
+        voice, started_s = works[0].voice, perf_counter()
         try:
             encoded = voice.encode([work.ticket.item for work in works], [work.ids for work in works])
             sound = self._keep_sound(works, encoded)
@@ -107,6 +116,7 @@ class AcousticStepper:
             log.exception("acoustic: encoding %d requests together failed, trying each alone", len(works))
             memories_alone, bands_alone, joining = zip(*(self._remember([work]) for work in works), strict=True)
             return [*chain(*memories_alone)], [*chain(*bands_alone)], [*chain(*joining)]
+        self._count("encoder", [work.num_tokens for work in works], started_s)
         for work, frames_T in zip(works, repeats_BT.cpu().numpy(), strict=True):
             work.frames_T = frames_T[: work.num_tokens].astype(np.int32)
         kept = [index for index, is_sound in enumerate(sound.tolist()) if is_sound]
@@ -138,7 +148,9 @@ class AcousticStepper:
             if self._decoders[name].num_active:
                 self._turns.remove(name)
                 self._turns.append(name)
+                num_rows, started_s = self._decoders[name].num_active, perf_counter()
                 self._decoders[name].step()
+                self._count("decoder", [1] * num_rows, started_s)
                 return
 
     def _refine(self) -> None:
@@ -162,6 +174,7 @@ class AcousticStepper:
 
     def _advance(self, name: str, works: list[Work]) -> None:
         """Refines what is decoded of some works of a voice and hands it to them."""
+        started_s = perf_counter()
         self._decoders[name].hand_over()
         states, new = [], []
         for work in works:
@@ -172,7 +185,17 @@ class AcousticStepper:
         for work, mel_FM in zip(works, self._voices[name].postnet.advance(states, new), strict=True):
             if len(mel_FM):
                 work.add(mel_FM.cpu().numpy())
+        self._count("postnet", [len(frames_FM) for frames_FM in new], started_s)
         self._speaking[name] = [work for work in self._speaking[name] if not work.is_finished]
+
+    def _count(self, part: str, lengths: Sequence[int], started_s: float) -> None:
+        """Counts a run on items of these lengths, padded to the longest."""
+        self._counts[part].add(len(lengths), len(lengths) * max(lengths), sum(lengths), started_s)
+
+
+def new_counts() -> dict[str, RunCounts]:
+    """Counts of a model that has not run yet: encoder in tokens, decoder in steps, postnet in frames."""
+    return {part: RunCounts() for part in ("encoder", "decoder", "postnet")}
 
 
 def _take(sized: Sequence[tuple[Work, int]], bound: int) -> list[Work]:
