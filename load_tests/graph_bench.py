@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 from deployments.messages import SpeechRequest
 from deployments.settings import Settings
 from load_tests.drive import Answer, Client, Run, closed_loop
+from load_tests.efficiency import since, stage_numbers
 from load_tests.machine import Usage, load_average
 from load_tests.modes import Scenario
 from load_tests.phrases import Phrase
@@ -68,12 +69,24 @@ class Row:
         calls: What comes next; all rounds together are one stretch of traffic.
         numbers: Measured numbers by name.
         caches: Answers by their x-cache, over all rounds.
+        said: Phrases that were asked for.
+        num_repeats: Requests for a phrase that had been asked for before.
     """
 
     scenario: Scenario
     calls: Iterator[Call]
     numbers: list[dict[str, float]] = field(default_factory=list)
     caches: Counter[str] = field(default_factory=Counter)
+    said: set[Phrase] = field(default_factory=set)
+    num_repeats: int = 0
+
+    def take(self, number: int) -> list[Call]:
+        """The next calls."""
+        calls = list(islice(self.calls, number))
+        for call in calls:
+            self.num_repeats += call.phrase in self.said
+            self.said.add(call.phrase)
+        return calls
 
 
 class GraphBench:
@@ -143,11 +156,16 @@ class GraphBench:
         number = max(
             2 if scenario.is_sentence else self._plan.num_calls, self._plan.calls_per_caller * scenario.concurrency
         )
-        calls = list(islice(row.calls, number))
+        calls = row.take(number)
+        before = await self._served.counts(scenario.mode)
         async with self._client(scenario.mode, scenario.concurrency) as client:
             with Usage(self._served.replicas(scenario.mode)) as usage:
                 run = await closed_loop(client, calls, scenario.concurrency)
-        row.numbers.append({**run_numbers(run), **usage_numbers(usage, run), "load_average": load_average()})
+        after = await self._served.counts(scenario.mode)
+        acoustic, vocoder = (since(*looks) for looks in zip(before, after, strict=True))
+        ran = stage_numbers(acoustic, vocoder, sum(answer.audio_s for answer in run.answers))
+        seen = {**run_numbers(run), **usage_numbers(usage, run), **ran}
+        row.numbers.append({**seen, "load_average": load_average()})
         row.caches.update(answer.cache for answer in run.answers)
 
     async def _overhead(self, pipeline: Pipeline) -> dict[str, float]:
@@ -203,6 +221,7 @@ class GraphBench:
             **medians(row.numbers),
             "caches": dict(row.caches),
             "hit_rate": hit_rate(row.caches),
+            "repeated": row.num_repeats / row.caches.total(),
         }
         if row.scenario.is_sentence:
             per_sentence_s = [1 / numbers["requests_per_s"] for numbers in row.numbers]

@@ -83,7 +83,8 @@ def _acoustic(stage: Mapping[str, Any]) -> str:
     mixed = stage["mixed"]
     return (
         f"Acoustic model, {_threads(stage)}; sentence of {stage['symbols']} symbols, {stage['frames']} frames. "
-        f"{mixed['sentences']} sentences of many lengths together: {number(mixed['total_s'], 3)} s.\n\n"
+        f"{mixed['sentences']} sentences of many lengths together: {number(mixed['total_s'], 3)} s, "
+        f"{number(100 * mixed['waste'])} % of the time for padding, {number(mixed['batch'])} in a step.\n\n"
         + table(["together", "ms per step", "s per sentence", "to alone"], rows)
     )
 
@@ -119,6 +120,7 @@ _COLUMNS: Final[Mapping[str, Format]] = {
     "req/s": lambda row: number(row["requests_per_s"], 3),
     "audio s/s": lambda row: number(row["audio_s_per_s"], 3),
     "x plain": lambda row: number(row.get("audio_s_per_s_to_plain")),
+    "mean, p95 to it": lambda row: _pair(row, "mean_ms_to_plain", "p95_ms_to_plain", 1),
     "x publ.": lambda row: number(row.get("times_published")),
     "mean ms": lambda row: number(row["mean_ms"], 3),
     "p50": lambda row: number(row["p50_ms"], 3),
@@ -133,13 +135,13 @@ _COLUMNS: Final[Mapping[str, Format]] = {
 
 
 def _pair(row: Mapping[str, Any], first: str, second: str, factor: float) -> str:
-    if first not in row:
+    if first not in row:  # rows of the one sentence say other things than plain
         return NONE
     return f"{number(factor * row[first])}/{number(factor * row[second])}"
 
 
 _LEGEND: Final = (
-    "x plain: seconds of audio per second against the first row. x publ.: sentences per second against the published "
+    "x plain: seconds of audio per second against the first row; then the same of latencies. x publ.: sentences per second against the published "
     "code. CPU: cores that the replicas kept busy. batch, waste: acoustic model/vocoder."
 )
 

@@ -16,6 +16,7 @@ import ray
 from ray import serve
 
 from graph import build
+from load_tests.efficiency import Counts
 from load_tests.modes import Mode
 
 LOGICAL_CPUS: Final = 8
@@ -76,6 +77,12 @@ class Served:
         return [
             process for process in psutil.process_iter() if _title(process).startswith(f"ray::ServeReplica:{mode}:")
         ]
+
+    async def counts(self, mode: str) -> tuple[Counts, Counts]:
+        """What the acoustic model and the vocoder of a mode have run since they started."""
+        handles = [serve.get_deployment_handle(stage, app_name=mode) for stage in ("Acoustic", "Vocoder")]
+        acoustic, vocoder = [await handle.counts.remote() for handle in handles]
+        return acoustic, vocoder
 
     def _wait_until_ready(self, mode: Mode) -> None:
         ends = time.monotonic() + READY_LIMIT_S

@@ -21,6 +21,7 @@ from deployments.normalization.text.frontend import FrontEnd, Pauses
 from deployments.settings import AcousticSettings, VocoderSettings
 from deployments.vocoder.engine import VocoderEngine
 from deployments.voices.folder import VoiceFolder
+from load_tests.efficiency import mean_batch, since, waste
 from load_tests.machine import num_cores
 from load_tests.summary import median_seconds, medians
 
@@ -130,7 +131,9 @@ class AcousticStage:
                 for number in BATCHES
             }
             mixed = [items for other in others for items in other.symbols]
+            before = self._engine.counts
             mixed_s = median_seconds(lambda: self.speak(mixed), repeats)
+            ran = since(before, self._engine.counts)
             steps = {str(number): decoder_step_ms(self._folder, sentence, number, repeats) for number in BATCHES}
         return {
             "threads": self._settings.threads,
@@ -139,7 +142,12 @@ class AcousticStage:
             "sentence_s": sentence_s,
             "share_at_16": sentence_s["16"] / sentence_s["1"],
             "step_ms": steps,
-            "mixed": {"sentences": len(others), "total_s": mixed_s},
+            "mixed": {
+                "sentences": len(others),
+                "total_s": mixed_s,
+                "batch": mean_batch(ran["decoder"]),
+                "waste": waste(ran),
+            },
         }
 
 

@@ -11,12 +11,18 @@ ROW = {
     "requests_per_s": 1.5,
     "audio_s_per_s": 8.25,
     "audio_s_per_s_to_plain": 1.0,
+    "mean_ms_to_plain": 1.0,
+    "p95_ms_to_plain": 0.5,
     "mean_ms": 640.0,
     "p50_ms": 600.0,
     "p95_ms": 1200.0,
     "p99_ms": 1500.0,
     "cpu_cores": 1.25,
     "peak_mib": 1387.4,
+    "acoustic_batch": 3.5,
+    "vocoder_batch": 1.25,
+    "acoustic_waste": 0.05,
+    "vocoder_waste": 0.25,
     "caches": {"bypass": 16},
     "hit_rate": 0.0,
 }
@@ -42,7 +48,7 @@ REPORT = {
                     "frames": 456,
                     "sentence_s": {"1": 0.4, "16": 0.1},
                     "step_ms": {"1": 2.5, "16": 9.0},
-                    "mixed": {"sentences": 16, "total_s": 1.5},
+                    "mixed": {"sentences": 16, "total_s": 1.5, "batch": 9.5, "waste": 0.045},
                 },
                 "vocoder": {
                     "threads": 1,
@@ -108,6 +114,7 @@ def test_the_whole_report():
         "torch 2.13.0. Load average 0.1 before and 2.0 after; 61 s.",
         "## Voice bundled",
         "2.2 ms per phrase",
+        "together: 1.50 s, 4.5 % of the time for padding, 9.5 in a step.",
         "| 16       |         9.0 |          0.100 |     0.25 |",
         "Eager torch in one piece: 2.00 s on 1, 1.60 s on 2 cores",
         "| runtime | settings |   64 |",
@@ -119,6 +126,7 @@ def test_the_whole_report():
         assert part in text
     rows = [line.split("|")[1:-1] for line in text.splitlines() if line.startswith(("| plain", "| + cache", "| one"))]
     cells = [[cell.strip() for cell in row] for row in rows]
-    assert cells[0][:6] == ["plain", "1", "1.50", "8.25", "1.0", "-"]
+    assert cells[0][-3:-1] == ["3.5/1.2", "5.0/25"]
+    assert cells[0][:7] == ["plain", "1", "1.50", "8.25", "1.0", "1.0/0.50", "-"]
     assert [row[-1] for row in cells] == ["-", "50", "-"]
-    assert cells[2][5] == "6.2"
+    assert cells[2][6] == "6.2"
