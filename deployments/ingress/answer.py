@@ -6,7 +6,7 @@ import asyncio
 import time
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from starlette.responses import Response
 from starlette.types import Receive
@@ -165,7 +165,7 @@ async def encoded(service: SpeechService, request: SpeechRequest, encoder: Encod
     Raises:
         SpeechError: The text is refused or a stage failed.
     """
-    async with aclosing(service.speak(request)) as segments:
+    async with aclosing(service.speak(replace(request, stream=True))) as segments:
         render = Render(request, encoder)
         async for segment in segments:
             if data := await asyncio.to_thread(render.feed, segment):
