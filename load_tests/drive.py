@@ -78,14 +78,20 @@ class Client:
         Raises:
             aiohttp.ClientError: There was no answer.
         """
-        body = {"input": text, "emotion": emotion, "voice": self._voice, "response_format": "wav"}
+        body = {
+            "input": text,
+            "emotion": emotion,
+            "voice": self._voice,
+            "response_format": "wav",
+            "stream": False,  # only whole answers have the headers that are read below
+        }
         return await self._exchange("POST", "/v1/audio/speech", body)
 
     async def healthz(self) -> Answer:
         """Asks for nothing: what a request costs that does no work."""
         return await self._exchange("GET", "/healthz", None)
 
-    async def _exchange(self, method: str, path: str, body: dict[str, str] | None) -> Answer:
+    async def _exchange(self, method: str, path: str, body: dict[str, str | bool] | None) -> Answer:
         assert self._session is not None
         started = perf_counter()
         async with self._session.request(method, self._base_url + path, json=body) as response:

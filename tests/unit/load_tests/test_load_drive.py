@@ -60,7 +60,7 @@ async def test_every_call_is_made_once_by_so_many_callers(start):
     async with Client(await start(server), "demo", 4) as client:
         run = await closed_loop(client, CALLS, 4)
     assert sorted(body["input"] for body in server.bodies) == sorted(call.phrase.text for call in CALLS)
-    assert {body["voice"] for body in server.bodies} == {"demo"}
+    assert {(body["voice"], body["stream"]) for body in server.bodies} == {("demo", False)}
     assert server.most_at_once == 4
     assert len(run.answers) == 30
     assert run.elapsed_s >= max(answer.latency_s for answer in run.answers)
