@@ -20,7 +20,11 @@ class English:
     """Pronunciation of Latin words. Safe to use from several threads."""
 
     def __init__(self) -> None:
-        self._lexicon = "\n" + tables.text("english.tsv.gz")
+        # One sorted text with the stretch of every first pair of letters: a tenth of the memory of a mapping.
+        self._lexicon = tables.text("english.tsv.gz")
+        self._stretches: dict[str, tuple[int, int]] = {}
+        for match in re.finditer(r"^([a-z]['a-z\t]).*\n(?:\1.*\n)*", self._lexicon, re.MULTILINE):
+            self._stretches[match[1]] = match.span()
         self._own = tables.pairs("english_words.tsv")
         self._letters = {row[0]: row[1:3] for row in tables.rows("letters.tsv")}
         self._spellings = {row[0]: row[1] if len(row) > 1 else "" for row in tables.rows("letter_sounds.tsv")}
@@ -71,11 +75,11 @@ class English:
         own = self._own.get(word)
         if own:
             return own
-        place = self._lexicon.find(f"\n{word}\t")
-        if place < 0:
+        start, end = self._stretches.get(f"{word}\t"[:2], (0, 0))
+        place = self._lexicon.find(f"\n{word}\t", start - 1, end) + 1
+        if place <= 0:
             return ""
-        start = place + len(word) + 2
-        return self._lexicon[start : self._lexicon.index("\n", start)]
+        return self._lexicon[place + len(word) + 1 : self._lexicon.index("\n", place)]
 
     def _by_rule(self, word: str) -> list[str]:
         marked = f"^{word}$"

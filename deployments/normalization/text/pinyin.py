@@ -17,6 +17,8 @@ from deployments.normalization.text.segment import FIXED, LATIN, MARK, Segmenter
 _TONE_MARKS = {"\u0304": "1", "\u0301": "2", "\u030c": "3", "\u0300": "4"}
 # Syllables without a vowel, and ê, in the nearest syllable that the phone table has.
 _VOWELLESS = {"n": "en", "ng": "en", "m": "mu", "hm": "heng", "hng": "heng", "ê": "ei", "r": "er"}
+_MANNER_TAGS = frozenset({"i", "l", "z", "ad", "d", "a", "o", "an"})  # what 地 makes an adverb of
+_ACTION_TAGS = frozenset("vpdiz")  # what follows such an adverb
 _LONGEST_SPAN = 5  # words that one entry of phrases.tsv may cover
 
 
@@ -55,6 +57,7 @@ class Reader:
                     readings[token.start + offset] = reading
         self._spans(text, han, readings)
         readings.update(self._names.find(text, [token for token in han if not self._is_known(token.text)]))
+        _particles(han, readings)
         readings.update(self._contexts.find(text))
         readings.update(pinned)
         self._rest(text, han, readings)
@@ -122,6 +125,16 @@ class Reader:
             return own
         listed = self._single.get(str(ord(char)))
         return numbered(listed.split(",")[0]) if listed else ""
+
+
+def _particles(tokens: Sequence[Token], readings: dict[int, str]) -> None:
+    """地 and 得 standing alone, by the parts of speech around them."""
+    for before, token, after in zip(tokens, tokens[1:], tokens[2:], strict=False):
+        describes = before.tag in _MANNER_TAGS or len(before.text) > 3
+        is_manner = token.text == "地" and describes and after.tag[:1] in _ACTION_TAGS
+        is_degree = token.text == "得" and (before.tag[:1] in {"v", "a"} or after.tag in {"i", "l", "z"})
+        if is_manner or is_degree:
+            readings[token.start] = "de5"
 
 
 @functools.lru_cache(maxsize=16_384)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 import re
 import sys
@@ -14,11 +15,15 @@ from deployments.normalization.text import tables
 
 # Runs of Chinese characters; Latin words, of which none has more than 32 letters; stand-ins of fixed entries; marks.
 _PIECE = re.compile(
-    r"([㐀-鿿豈-﫿𠀀-𳎯]+)|([A-Za-z]{1,32}(?:['’][A-Za-z]{1,8}(?![A-Za-z]))?)|([\ue000-\uf8ff])|(.)", re.DOTALL
+    r"([\u3400-\u9fff\uf900-\ufaff\U00020000-\U000323af]+)"
+    r"|([A-Za-z]{1,32}(?:['’][A-Za-z]{1,8}(?![A-Za-z]))?)|([\ue000-\uf8ff])|(.)",
+    re.DOTALL,
 )
 LATIN = "latin"  # tag of a Latin word
 MARK = "mark"  # tag of anything that is no word
 FIXED = "fixed"  # tag of a character that stands for an entry with a fixed reading
+_DIGITS = re.compile("[零幺一二三四五六七八九]{4,}")
+_GROUPS = {5: [2, 3], 6: [3, 3], 7: [3, 4], 9: [3, 3, 3], 10: [3, 3, 4], 11: [3, 4, 4]}
 _NUMERALS = frozenset("零一二三四五六七八九十百千万亿两幺点半")
 
 
@@ -49,6 +54,8 @@ class Segmenter:
         self._log_total = math.log(sum(counts.values()))
         # What a word costs: minus the logarithm of its probability. A word that is not known costs as one seen once.
         self._cost = {word: self._log_total - math.log(count) for word, count in counts.items() if count}
+        self._surnames = frozenset(row[0] for row in tables.rows("common_surnames.tsv"))
+        self._functions = frozenset(row[0] for row in tables.rows("function_characters.tsv"))
         self._longest: dict[str, int] = {}
         for word in self._cost:
             if len(word) > self._longest.get(word[0], 0):
@@ -76,7 +83,7 @@ class Segmenter:
             start = match.start()
             if match[1]:
                 for word in self._cut_han(match[1]):
-                    tokens.append(Token(word, start, self._tags.get(word) or _guess_tag(word)))
+                    tokens.append(Token(word, start, self._tags.get(word) or self._guess_tag(word)))
                     start += len(word)
             elif match[2]:
                 tokens.append(Token(match[2], start, LATIN))
@@ -91,6 +98,14 @@ class Segmenter:
         return self._best_path(word, whole=False)
 
     def _cut_han(self, run: str) -> list[str]:
+        words: list[str] = []
+        done = 0
+        for match in _DIGITS.finditer(run):
+            words += self._cut_words(run[done : match.start()]) + _chunks(match[0])
+            done = match.end()
+        return words + self._cut_words(run[done:])
+
+    def _cut_words(self, run: str) -> list[str]:
         words: list[str] = []
         unknown = ""
         for word in self._best_path(run):
@@ -128,12 +143,31 @@ class Segmenter:
             start += step[start]
         return words
 
+    def _guess_tag(self, word: str) -> str:
+        if all(char in _NUMERALS for char in word):
+            return "m"
+        if len(word) > 1 and word[0] in self._surnames:
+            return "nr" if len(word) > 2 else "nrt"  # two characters may as well be no name
+        return "n"
+
     def _cut_unknown(self, run: str) -> list[str]:
         """Single characters left in a row may be a name or a new word."""
         if len(run) < 2 or run in self._cost:
             return list(run)
-        return list(jieba.finalseg.cut(run))
+        words: list[str] = []
+        for word in jieba.finalseg.cut(run):
+            # The model of unknown words is good at names and bad at the rest.
+            words += (
+                [word]
+                if 1 < len(word) < 4 and word[0] in self._surnames and not self._functions & set(word)
+                else list(word)
+            )
+        return words
 
 
-def _guess_tag(word: str) -> str:
-    return "m" if all(char in _NUMERALS for char in word) else "n"
+def _chunks(digits: str) -> list[str]:
+    """A number said digit by digit, in the groups in which people say it: a mobile number is 3, 4, 4."""
+    size = len(digits)
+    sizes = _GROUPS.get(size) or [4] * (size // 4) + [size % 4] * (size % 4 > 0)
+    ends = list(itertools.accumulate(sizes))
+    return [digits[end - length : end] for end, length in zip(ends, sizes, strict=True)]

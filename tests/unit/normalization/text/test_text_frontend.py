@@ -116,7 +116,7 @@ TEXTS = st.one_of(
 )
 
 
-@settings(max_examples=250, deadline=None)
+@settings(max_examples=150, deadline=None)
 @given(text=TEXTS, has_english=st.booleans(), normalize=st.booleans(), max_chars=st.integers(8, 50))
 def test_any_text_gives_valid_symbols_or_a_clear_error(
     frontend: FrontEnd,
@@ -208,3 +208,17 @@ def test_threads_agree(frontend: FrontEnd) -> None:
     for thread in threads:
         thread.join()
     assert all(results[index] == expected for index in range(4))
+
+
+@pytest.mark.parametrize("pool", ["0123456789.,:-/%~ ", "行长一不了的，", "aB1", "한국어あ", "&<*#[](\\$^"])
+def test_longest_text_is_cut_into_segments_that_a_model_can_take(
+    frontend: FrontEnd, symbols: dict[str, frozenset[str]], pool: str
+) -> None:
+    text = (pool * 4096)[:4096]
+    try:
+        analysis = analyse(frontend, text)
+    except TextNotSpeakable:
+        assert not any(char.isalnum() for char in pool)
+    else:
+        check(analysis, text, symbols)
+        assert max(len(segment.normalized) for segment in analysis.segments) <= 100
