@@ -174,7 +174,7 @@ class LiveSession:
         with naming("text"):
             check_length(request.text, self._settings)
             with contextlib.suppress(TextNotSpeakable):
-                async with aclosing(self._service.speak(request)) as segments:
+                async with aclosing(self._service.speak(replace(request, stream=True))) as segments:
                     while (segment := await _within(limit_s, anext(segments, None), late)) is not None:
                         num_told = render.assembly.num_segments
                         await self._send(await asyncio.to_thread(render.feed, segment))
