@@ -175,25 +175,30 @@ class Benchmark:
         if self._options.quick:
             chosen = tuple(mode for mode in chosen if mode.name in QUICK_MODES)
         in_process = next(mode for mode in chosen if mode.name == "batching").settings(self._voices)
+        plans = {voice: self._plan(voice) for voice in self._options.voices}
         with Served(chosen, self._voices) as served:
-            found = {}
-            for voice in self._options.voices:
-                effort, folder = self._options.efforts[voice], self._folders[voice]
-                vocoder = self._vocoder(folder, analysed(self._front_end, folder, effort.sentence))
-                plan = Plan(
-                    voice=folder.name,
-                    emotions=folder.emotions,
-                    sentence=effort.sentence,
-                    rounds=effort.rounds,
-                    num_calls=effort.num_calls,
-                    calls_per_caller=effort.calls_per_caller,
-                    pairs=effort.pairs,
-                    num_no_ops=16 * effort.pairs,
-                    yardstick_s=vocoder.published_s,
-                )
-                bench = GraphBench(served, scenarios(chosen), plan)
-                found[voice] = asyncio.run(bench.run(in_process))
-        return found
+            return {
+                voice: asyncio.run(GraphBench(served, scenarios(chosen), plan).run(in_process))
+                for voice, plan in plans.items()
+            }
+
+    def _plan(self, voice: str) -> Plan:
+        effort, folder = self._options.efforts[voice], self._folders[voice]
+        vocoder = self._vocoder(folder, analysed(self._front_end, folder, effort.sentence))
+        # The trial of runtimes keeps its result. It is made here, while nothing else runs: many replicas that start
+        # together would disturb each other's.
+        vocoder.seconds(self._settings.vocoder, 1)
+        return Plan(
+            voice=folder.name,
+            emotions=folder.emotions,
+            sentence=effort.sentence,
+            rounds=effort.rounds,
+            num_calls=effort.num_calls,
+            calls_per_caller=effort.calls_per_caller,
+            pairs=effort.pairs,
+            num_no_ops=16 * effort.pairs,
+            yardstick_s=vocoder.published_s,
+        )
 
 
 def short_phrases(number: int) -> tuple[Phrase, ...]:

@@ -78,7 +78,7 @@ class Client:
         Raises:
             aiohttp.ClientError: There was no answer.
         """
-        body = {
+        body: dict[str, str | bool] = {
             "input": text,
             "emotion": emotion,
             "voice": self._voice,

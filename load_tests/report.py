@@ -142,7 +142,8 @@ def _pair(row: Mapping[str, Any], first: str, second: str, factor: float) -> str
 
 _LEGEND: Final = (
     "x plain: seconds of audio per second against the first row; then the same of mean and p95 latency. x publ.: "
-    "sentences per second against the published code. CPU: cores that the replicas kept busy. batch, waste: acoustic model/vocoder."
+    "sentences per second against the published code. CPU: cores that the replicas kept busy. batch, waste: acoustic "
+    "model/vocoder."
 )
 
 

@@ -10,6 +10,7 @@ from functools import partial
 from time import perf_counter
 from typing import Any, Final, get_args
 
+import numpy as np
 import torch
 
 from deployments.acoustic.decoder import StepDecoder
@@ -19,6 +20,7 @@ from deployments.errors import SpeechError
 from deployments.messages import AcousticRequest, MelSpectrogram, VocoderRequest
 from deployments.normalization.text.frontend import FrontEnd, Pauses
 from deployments.settings import AcousticSettings, VocoderSettings
+from deployments.vocoder.checkpoint import load_generator
 from deployments.vocoder.engine import VocoderEngine
 from deployments.voices.folder import VoiceFolder
 from load_tests.efficiency import mean_batch, since, waste
@@ -195,6 +197,7 @@ class VocoderStage:
         self._folder = folder
         self._settings = settings
         self._mels = mels
+        self._generator = load_generator(folder)
 
     def seconds(self, settings: VocoderSettings, repeats: int, number: int = 1) -> float:
         """Seconds per sentence.
@@ -221,10 +224,14 @@ class VocoderStage:
                 engine.close()
 
     def eager_whole_s(self, threads: int, repeats: int) -> float:
-        """Seconds of the generator in eager torch on the utterance in one piece, as the published code runs it."""
-        lengths = tuple(len(mel.mel_FM) for mel in self._mels)
-        change = {"backend": "torch", "window_frames": lengths, "threads": threads}
-        return self.seconds(self._settings.model_copy(update=change), repeats)
+        """Seconds of the network itself in eager torch on the utterance in one piece, as the published code runs it."""
+        config = self._generator.config
+        mel_FM = np.concatenate([mel.mel_FM for mel in self._mels])[:, : config.in_channels]
+        mel_BMF = torch.from_numpy(mel_FM.T.copy())[None]
+        # What is in the excitation does not change the time.
+        excitation_B1S = torch.zeros(1, 1, len(mel_FM) * config.hop_samples) if config.num_harmonics else None
+        with torch_threads(threads), torch.inference_mode():
+            return median_seconds(partial(self._generator, mel_BMF, excitation_B1S), repeats)
 
     def published_s(self) -> float:
         """What the published code would take for the sentence on this machine now; see PUBLISHED_TO_EAGER."""
