@@ -186,10 +186,10 @@ async def test_a_claim_that_is_released_without_an_entry_goes_to_the_waiter(open
 
 
 async def test_a_held_claim_renews_itself_and_a_lost_holder_is_followed(open_tier, row, plain):
-    left, right = open_tier(lock_ms=60), open_tier(lock_ms=60, lock_wait_ms=5000)
+    left, right = open_tier(lock_ms=400), open_tier(lock_ms=400, lock_wait_ms=20_000)
     lease = (await left.find(row("a").key)).lease
     waiting = asyncio.create_task(right.find(row("a").key))
-    await asyncio.sleep(0.2)  # more than three times lock_ms
+    await asyncio.sleep(0.9)  # more than twice lock_ms
     assert not waiting.done()
     lease._renewals.cancel()  # as if the holder had died
     found = await asyncio.wait_for(waiting, 10)
