@@ -40,10 +40,12 @@ async def samples_of(page, expression="sambert.player.samples"):
 
 async def served(address, **body):
     """int16 samples as the service gives them without the page."""
-    async with httpx.AsyncClient(base_url=address, timeout=30) as client:
-        response = await client.post("v1/audio/speech", json={"response_format": "pcm", **body})
-    assert response.status_code == 200, response.text
-    return np.frombuffer(response.content, "<i2")
+    return np.frombuffer((await _post(address, "v1/audio/speech", body)).content, "<i2")
+
+
+async def timestamps(address, **body):
+    """Where the words lie, as the service tells it."""
+    return (await _post(address, "v1/audio/speech/with-timestamps", body)).json()
 
 
 async def spoken(page, text=SHORT):
@@ -56,3 +58,10 @@ async def spoken(page, text=SHORT):
 def loudness(samples):
     """Root mean square of int16 samples, 0 to 1."""
     return float(np.sqrt(np.mean((samples / 32768) ** 2)))
+
+
+async def _post(address, path, body):
+    async with httpx.AsyncClient(base_url=address, timeout=30) as client:
+        response = await client.post(path, json={"response_format": "pcm", **body})
+    assert response.status_code == 200, response.text
+    return response

@@ -19,8 +19,8 @@ class Stage(Pipeline):
     Attributes:
         requests: What was asked for, in order.
         refusal: Raised instead of speaking.
-        failure: Raised after the first segment.
         hold: When set, no segment after the first is given before this event is.
+        failure: Raised after the first segment, when nothing holds it any more.
         given_up: Set when a caller left before its last segment.
         status: What the stages say of themselves instead of the truth.
     """
@@ -45,10 +45,10 @@ class Stage(Pipeline):
         try:
             async with aclosing(super().speak(request)) as segments:
                 async for segment in segments:
-                    if segment.index and self.failure:
-                        raise self.failure
                     if segment.index and self.hold:
                         await self.hold.wait()
+                    if segment.index and self.failure:
+                        raise self.failure
                     yield segment
             is_whole = True
         finally:

@@ -1,11 +1,12 @@
 """What the page shows and remembers: errors, reading, languages, phone, recent requests; and what it never does."""
 
+import asyncio
 import json
 from urllib.parse import urlsplit
 
 import httpx
 import pytest
-from helpers import SHORT, TWO_SENTENCES, spoken, until
+from helpers import SHORT, TWO_SENTENCES, spoken, timestamps, until
 from playwright.async_api import expect
 
 from deployments.errors import Overloaded
@@ -38,7 +39,7 @@ async def test_errors_are_shown_in_words(open_page, stage):
     await expect(alert).to_have_count(0)
 
 
-async def test_reading_lights_up_as_it_is_spoken(open_page):
+async def test_reading_lights_up_as_it_is_spoken(open_page, address):
     page = await open_page()
     await page.fill("#input", "重庆银行有3家，一点儿也不远。")
     await page.click("#analyse")
@@ -60,18 +61,23 @@ async def test_reading_lights_up_as_it_is_spoken(open_page):
         ]
     )
     await expect(page.locator("#lines .source")).to_have_text("重庆银行有3家，一点儿也不远。")
-    await page.evaluate(
-        "() => { globalThis.lit = []; new MutationObserver((changes) => changes.forEach(({ target }) => {"
-        " if (target.hasAttribute('aria-current')) lit.push(target.textContent); }))"
-        ".observe(document.getElementById('lines'), { subtree: true, attributeFilter: ['aria-current'] }); }"
-    )
-    await page.locator("#speed").fill("1")
-    await page.click("#speak")
+    await spoken(page, "重庆银行有3家，一点儿也不远。")
+    await expect(page.locator("#reading-kind")).to_have_text("timed by word")
+    await until(page, "document.querySelector('.word[aria-current]') || sambert.player.state === 'ready'")
+    await page.keyboard.press("Escape")
+    timed = await timestamps(address, input="重庆银行有3家，一点儿也不远。")
+    words = [word for segment in timed["segments"] for word in segment["words"]]
+    for word in words:
+        await page.evaluate("(seconds) => sambert.player.seek(seconds)", (word["start_s"] + word["end_s"]) / 2)
+        lit = "Array.from(document.querySelectorAll('[aria-current] ruby'), (tile) => tile.firstChild.data).join('')"
+        assert await page.evaluate(lit) == word["text"]
+    await page.locator(".word").nth(2).click()
     await until(page, "sambert.player.state === 'playing'")
-    await until(page, "sambert.player.state === 'ready'")
-    lit = await page.evaluate("lit")
-    words = await page.evaluate("[...document.querySelectorAll('#lines .mark')].map((mark) => mark.textContent)")
-    assert lit[-len(words) :] == words
+    assert await page.evaluate("sambert.player.position") >= words[2]["start_s"]
+    async with page.expect_download() as download:
+        await page.get_by_role("button", name="Download as srt").click()
+    subtitles = await asyncio.to_thread((await (await download.value).path()).read_text, "utf-8")
+    assert subtitles == timed["subtitles"]["srt"]
 
 
 async def test_languages(open_page):
@@ -110,10 +116,8 @@ async def test_phone(open_page):
     await expect(page.get_by_role("status")).to_have_text("6 emotions ready")
     assert await page.evaluate("document.documentElement.scrollWidth") == 360
     await page.evaluate("() => { globalThis.boxOf = (element) => element.getBoundingClientRect(); }")
-    all_in_view = (
-        "[...document.querySelectorAll('main *')].filter((e) => boxOf(e).right > 361 && !e.closest('.examples'))"
-    )
-    assert await page.evaluate(f"{all_in_view}.map((element) => element.outerHTML)") == []
+    cut_off = "[...document.querySelectorAll('main *')].filter((e) => boxOf(e).right > 361 && !e.closest('.examples'))"
+    assert await page.evaluate(f"{cut_off}.map((element) => element.outerHTML)") == []
     targets = (
         "[...document.querySelectorAll('button, select, input')].map((element) => element.closest('label') ?? element)"
     )

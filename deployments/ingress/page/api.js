@@ -3,6 +3,7 @@
 export const FORMATS = ["wav", "mp3", "flac", "opus", "aac", "pcm"];
 const MEDIA_TYPES = { wav: "audio/wav", mp3: "audio/mpeg", flac: "audio/flac", opus: "audio/ogg", aac: "audio/aac" };
 const SUFFIXES = { opus: "ogg" };
+const RATES = [8000, 16000, 22050, 24000, 44100, 48000];
 let apiKey = "";
 
 /** The key that is sent from now on; empty for none. Kept in memory only. */
@@ -103,6 +104,14 @@ export function toldBy(response) {
 export function fileName({ input, voice, emotion }, suffix) {
   const words = input.replace(/<[^<>]*>/g, "").replace(/[^\p{L}\p{N}]+/gu, "-").replace(/^-|-$/g, "");
   return `${[words.slice(0, 16) || "speech", voice, emotion].filter(Boolean).join("-")}.${SUFFIXES[suffix] || suffix}`;
+}
+
+/**
+ * The sample rate to ask samples of a voice in: its own, where it can be asked for. Asking fixes it, also where a text
+ * names another voice.
+ */
+export function answerRate(voice) {
+  return RATES.includes(voice?.sample_rate) ? voice.sample_rate : 24000;
 }
 
 /** The media type of a format. */

@@ -1,6 +1,6 @@
 // One sentence in every emotion of the voice, side by side.
 
-import { samplesOf, speech, toldBy } from "./api.js";
+import { answerRate, samplesOf, speech, toldBy } from "./api.js";
 import { byId, make } from "./dom.js";
 import { showError } from "./errors.js";
 import { drawWave } from "./pictures.js";
@@ -102,14 +102,14 @@ export class Comparison {
   async #fill(card, signal) {
     this.#page.say("status.comparing", { emotion: emotionName(card.emotion) });
     const { emotion: _, ...fields } = this.#page.fields();
+    card.rate = answerRate(this.#page.voice());
     const isPlain = !this.#page.voice()?.emotions.length;
-    const body = { ...fields, input: byId("sentence").value, response_format: "pcm", ...(isPlain ? {} : { emotion: card.emotion }) };
+    const body = { ...fields, input: byId("sentence").value, response_format: "pcm", sample_rate: card.rate, stream: false, ...(isPlain ? {} : { emotion: card.emotion }) };
     const started = performance.now();
     const response = await speech(body, { signal, isFresh: this.#page.isFresh() });
     const parts = [];
     for await (const samples of samplesOf(response)) parts.push(samples);
     card.samples = joined(parts);
-    card.rate = this.#page.voice()?.sample_rate ?? 16000;
     const told = toldBy(response);
     const seconds = card.samples.length / card.rate;
     card.about.replaceChildren(`${seconds.toFixed(2)} s `, cacheTag(told));

@@ -1,6 +1,6 @@
 // The page: wires form, player, reading, report, recent requests and comparison together.
 
-import { FORMATS, RequestError, analysis, fileName, mediaType, samplesOf, speech, timestamps, toldBy, useKey, voices, whyNotReady } from "./api.js";
+import { FORMATS, RequestError, analysis, answerRate, fileName, mediaType, samplesOf, speech, timestamps, toldBy, useKey, voices, whyNotReady } from "./api.js";
 import { Comparison } from "./compare.js";
 import { Controls } from "./controls.js";
 import { byId, make, save } from "./dom.js";
@@ -71,7 +71,7 @@ class Page {
       return;
     }
     const abort = this.#begin();
-    this.player.begin(this.controls.voice?.sample_rate ?? 16000);
+    this.player.begin(answerRate(this.controls.voice));
     this.#spoken = fields;
     this.#say("status.waiting");
     try {
@@ -101,7 +101,8 @@ class Page {
   async #stream(fields, signal, started) {
     const isFresh = this.controls.isFresh;
     const understood = this.#analyse(fields, signal).catch(() => {}); // what is wrong with the text, the speech tells too
-    const response = await speech({ ...fields, response_format: "pcm", stream: true }, { signal, isFresh });
+    const body = { ...fields, response_format: "pcm", sample_rate: this.player.rate, stream: true };
+    const response = await speech(body, { signal, isFresh });
     const told = { ...toldBy(response), title: ["report.speech", {}], isStream: true };
     for await (const samples of samplesOf(response)) {
       told.firstMs ??= performance.now() - started;
@@ -155,7 +156,7 @@ class Page {
     this.#say("status.downloading", { format });
     const started = performance.now();
     try {
-      const response = await speech({ ...this.#spoken, response_format: format });
+      const response = await speech({ ...this.#spoken, response_format: format, stream: false });
       const blob = new Blob([await response.arrayBuffer()], { type: mediaType(format) });
       const name = fileName(this.#spoken, format);
       save(blob, name);
@@ -238,9 +239,9 @@ class Page {
   /** Moves the marks as long as there is sound. */
   #animate() {
     const { state, position, duration, isWhole } = this.player;
-    const isOn = state === "playing" || state === "paused";
+    const isInside = state !== "empty" && position < duration && (state !== "ready" || position > 0);
     this.pictures.follow();
-    this.reading.follow(isOn ? position : null, duration, isWhole);
+    this.reading.follow(isInside ? position : null, duration, isWhole);
     if (state !== "playing" || this.isAnimated) return;
     this.isAnimated = true;
     requestAnimationFrame(() => { this.isAnimated = false; this.#animate(); });
