@@ -47,7 +47,13 @@ class Served:
 
     def __enter__(self) -> Self:
         try:
-            ray.init(num_cpus=LOGICAL_CPUS, include_dashboard=False, log_to_driver=False, logging_level=logging.WARNING)
+            ray.init(
+                "local",
+                num_cpus=LOGICAL_CPUS,
+                include_dashboard=False,
+                log_to_driver=False,
+                logging_level=logging.WARNING,
+            )
             logging.getLogger("ray.serve").setLevel(logging.WARNING)
             port = free_port()
             serve.start(http_options={"host": "127.0.0.1", "port": port})
@@ -98,7 +104,7 @@ class Served:
 
     @staticmethod
     def _stop() -> None:
-        with contextlib.suppress(Exception):
+        with contextlib.suppress(Exception):  # the cluster may not have come up; it goes all the same
             serve.shutdown()  # type: ignore[no-untyped-call]  # Ray has not typed it
         ray.shutdown()
 

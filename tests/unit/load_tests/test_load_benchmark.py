@@ -5,7 +5,6 @@ from pathlib import Path
 import pytest
 
 from load_tests.benchmark import EFFORTS, QUICK_EFFORTS, STAGES, VOICES, parse, short_phrases
-from load_tests.graph_bench import hit_rate
 from load_tests.modes import modes, scenarios
 from load_tests.phrases import spoken_length
 from load_tests.stages import vocoder_backends
@@ -69,13 +68,6 @@ def test_mixed_phrases_have_5_to_50_syllables():
     assert min(lengths) >= 5
     assert max(lengths) <= 50
     assert max(lengths) > 2 * min(lengths)
-
-
-def test_a_request_that_is_found_in_part_counts_half():
-    from collections import Counter
-
-    assert hit_rate(Counter(hit=2, partial=1, miss=2)) == 0.5
-    assert hit_rate(Counter()) == 0
 
 
 def test_the_settings_name_the_runtimes():
