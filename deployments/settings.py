@@ -227,10 +227,23 @@ class AcousticSettings(_BatchingStage):
 class VocoderSettings(_BatchingStage):
     """HifiGan: mel spectrogram to samples."""
 
-    backend: Literal["auto", "torch"] = Field("auto", description="Runtime of the generator; auto takes the fastest.")
+    backend: Literal["auto", "torch", "torchscript", "compile", "onnxruntime", "openvino"] = Field(
+        "auto",
+        description="Runtime of the generator; auto tries those that are installed at start-up and takes the fastest.",
+    )
+    precision: Literal["float32", "bfloat16", "float16", "int8"] = Field(
+        "float32",
+        description="Numbers the generator computes in; others than float32 change the sound, the log says how much.",
+    )
+    trial_s: PositiveSeconds = Field(0.5, description="Seconds that auto spends on timing each runtime.")
+    runtime_cache_dir: str = Field(
+        "~/.cache/sambert-serve/runtimes",
+        description="Folder for the results of trials where the voice's own folder is not to be written to.",
+    )
+    warm_up: bool = Field(True, description="Whether each window length is run once at start-up.")
     window_frames: Annotated[tuple[Count, ...], Field(min_length=1)] = Field(
-        (64, 96, 128, 192, 256),
-        description="Lengths, in mel frames, of the windows that utterances are cut into; shorter ones run whole.",
+        (64, 96, 128, 176, 240, 320, 400, 480),
+        description="Lengths, in mel frames, of the windows that utterances are cut into; each costs memory once.",
     )
 
 

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import copy
 import logging
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
+from time import perf_counter
 
 import numpy as np
 from numpy.typing import NDArray
 
 from deployments.batching import Limits, Ticket, WorkLoop
+from deployments.counts import RunCounts
 from deployments.errors import ConfigurationInvalid, SpeechError, SynthesisFailed, VoiceNotFound
 from deployments.messages import MelSpectrogram, SegmentAudio, VocoderRequest
 from deployments.settings import Batching, VocoderSettings
-from deployments.vocoder.backends.base import EagerBackend
+from deployments.vocoder.backends.choice import Chooser
 from deployments.vocoder.checkpoint import load_generator
 from deployments.vocoder.stream import MelStream, Piece
 from deployments.vocoder.voice import Utterance, VocoderVoice
@@ -89,11 +92,15 @@ class WindowStepper:
     Args:
         voices: By name.
         limits: Gives the limits in force.
+        counts: Of the generator, in frames.
     """
 
-    def __init__(self, voices: Mapping[str, VocoderVoice], limits: Callable[[], Limits]) -> None:
+    def __init__(
+        self, voices: Mapping[str, VocoderVoice], limits: Callable[[], Limits], counts: RunCounts | None = None
+    ) -> None:
         self._voices = voices
         self._limits = limits
+        self._counts = RunCounts() if counts is None else counts
         self._works: list[Work] = []
         self._clock = 0.0
 
@@ -132,16 +139,17 @@ class WindowStepper:
         in_order = sorted(self._works, key=lambda work: (work.turn, work.num_done))  # stable: then by admission
         if not in_order:
             return []
-        limits = self._limits()
-        length = in_order[0].windows[0].length
-        number = max(1, min(limits.max_batch_size, limits.max_batch_cost // length))
-        return [work for work in in_order if work.kind == in_order[0].kind][:number]
+        limits, head = self._limits(), in_order[0]
+        within_cost = limits.max_batch_cost // head.windows[0].length
+        number = max(1, min(limits.max_batch_size, within_cost, head.voice.backend.max_batch))
+        return [work for work in in_order if work.kind == head.kind][:number]
 
     def _run(self, batch: list[Work]) -> None:
         """Runs one window of each; when a batch fails its members are tried alone, so that one cannot fail another."""
+        started_s = perf_counter()
+        windows = [work.windows[0] for work in batch]
         try:
-            pieces = [(work.utterance, work.windows[0]) for work in batch]
-            made = batch[0].voice.synthesize(pieces)
+            made = batch[0].voice.synthesize([(work.utterance, work.windows[0]) for work in batch])
         except Exception as error:
             if len(batch) > 1:
                 for work in batch:
@@ -152,6 +160,8 @@ class WindowStepper:
                 error if isinstance(error, SpeechError) else SynthesisFailed(f"The vocoder failed: {error!r}.")
             )
             return
+        num_kept = sum(window.keep_end - window.keep_start for window in windows)
+        self._counts.add(len(batch), sum(window.length for window in windows), num_kept, started_s)
         for work, pcm_S in zip(batch, made, strict=True):
             work.put(work.windows[0], pcm_S)
 
@@ -166,15 +176,22 @@ class VocoderEngine:
 
     Raises:
         VoiceInvalid: A checkpoint does not load.
-        ConfigurationInvalid: A voice needs longer windows than the settings name.
+        ConfigurationInvalid: A voice needs longer windows than the settings name, or no runtime fits.
     """
 
     def __init__(self, folders: Sequence[VoiceFolder], settings: VocoderSettings, device: str) -> None:
-        voices = self._voices = {folder.name: load_voice(folder, settings, device) for folder in folders}
+        chooser = Chooser(settings, device)
+        voices = self._voices = {folder.name: load_voice(folder, settings, device, chooser) for folder in folders}
         self._limits = _limits(settings.batching)
+        self._counts = RunCounts()
         self._loop: WorkLoop[Item, SegmentAudio] = WorkLoop(
-            lambda: WindowStepper(voices, lambda: self._limits), _num_frames, self._limits, "vocoder"
+            lambda: WindowStepper(voices, lambda: self._limits, self._counts), _num_frames, self._limits, "vocoder"
         )
+
+    @property
+    def counts(self) -> dict[str, RunCounts]:
+        """What the generator has run since the start, in frames; context around windows counts as not kept."""
+        return {"generator": copy.copy(self._counts)}
 
     def submit(self, requests: Sequence[Item]) -> list[VocoderTicket]:
         """Queues requests together and returns a ticket per request at once.
@@ -224,14 +241,14 @@ def voice_named(voices: Mapping[str, VocoderVoice], name: str) -> VocoderVoice:
     return voices[name]
 
 
-def load_voice(folder: VoiceFolder, settings: VocoderSettings, device: str) -> VocoderVoice:
+def load_voice(folder: VoiceFolder, settings: VocoderSettings, device: str, chooser: Chooser) -> VocoderVoice:
     """Loads one voice with its windows and runtime.
 
     Raises:
         VoiceInvalid: The checkpoint does not load.
-        ConfigurationInvalid: The voice needs longer windows than the settings name.
+        ConfigurationInvalid: The voice needs longer windows than the settings name, or no runtime fits.
     """
-    generator = load_generator(folder).to(device)
+    generator = load_generator(folder)
     context = context_of(generator.config)
     try:
         planner = Planner(settings.window_frames, context)
@@ -241,8 +258,8 @@ def load_voice(folder: VoiceFolder, settings: VocoderSettings, device: str) -> V
             f"add a length of at least {2 * context.total}.",
             "vocoder.window_frames",
         ) from error
-    backend = EagerBackend(generator)
-    return VocoderVoice(folder, generator, planner, backend, backend, device)
+    backend = chooser.choose(folder, generator, planner.lengths)
+    return VocoderVoice(folder, generator, planner, backend, device)
 
 
 def _num_frames(item: Item) -> int:

@@ -175,4 +175,5 @@ class HarmonicSource(nn.Module):
         """
         samples_BS = first_sample_B[:, None] + torch.arange(num_samples, device=key_B.device)
         weights_H: Tensor = self.ffn[0].get_parameter("weight")
-        return gaussian(random_bits(key_B, samples_BS)) * torch.linalg.vector_norm(weights_H)
+        deviation: Tensor = torch.linalg.vector_norm(weights_H)
+        return gaussian(random_bits(key_B, samples_BS)) * deviation

@@ -5,10 +5,12 @@ Shapes: B batch, M mel bins, F frames, S samples, H harmonics.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 import torch
+import torch.nn.functional as F
 from numpy.typing import NDArray
 from torch import Tensor
 
@@ -74,16 +76,14 @@ class VocoderVoice:
         folder: Where it comes from; its scale and offset of F0 count.
         generator: The network, on `device`.
         planner: Cuts utterances into windows.
-        backend: Runs the planner's window lengths.
-        fallback: Runs any other length (utterances shorter than the shortest window).
-        device: Of the tensors that go into the backends.
+        backend: Runs windows.
+        device: Of the tensors that go into the backend.
     """
 
     folder: VoiceFolder
     generator: HifiGan = field(repr=False)
     planner: Planner = field(repr=False)
     backend: Backend
-    fallback: Backend
     device: str
 
     @property
@@ -152,12 +152,9 @@ class VocoderVoice:
         Raises:
             SynthesisFailed: A wave is not finite.
         """
-        length = pieces[0][1].length
-        mel_BMF = torch.stack([utterance.mel_MF[:, utterance.span(window)] for utterance, window in pieces]).to(
-            self.device
-        )
-        backend = self.backend if length in self.planner.lengths else self.fallback
-        wave_BS = backend.run(mel_BMF, self._excitation(pieces))
+        mel_BMF = _windows([utterance.mel_MF for utterance, _ in pieces], pieces).to(self.device)
+        mask_B1F = _windows([torch.ones(1, utterance.num_frames) for utterance, _ in pieces], pieces).to(self.device)
+        wave_BS = self.backend.run(mel_BMF, mask_B1F, self._excitation(pieces, mask_B1F))
         if not torch.isfinite(wave_BS).all():
             raise SynthesisFailed("The vocoder made values that are not finite; retry with another text or voice.")
         pcm_BS = (wave_BS.clamp(-1.0, 1.0) * FULL_SCALE).round().to(torch.int16).cpu().numpy()
@@ -167,20 +164,25 @@ class VocoderVoice:
             for pcm_S, (_, window) in zip(pcm_BS, pieces, strict=True)
         ]
 
-    def _excitation(self, pieces: list[tuple[Utterance, Window]]) -> Tensor | None:
-        """The excitation of each window at its own place in its utterance, [B, 1, S]."""
-        pitches = [
-            (utterance.pitch, utterance.span(window)) for utterance, window in pieces if utterance.pitch is not None
-        ]
+    def _excitation(self, pieces: list[tuple[Utterance, Window]], mask_B1F: Tensor) -> Tensor | None:
+        """The excitation of each window at its own place in its utterance, zeros after the end; [B, 1, S]."""
+        pitches = [utterance.pitch for utterance, _ in pieces if utterance.pitch is not None]
         if not pitches:
             return None
         hop = self.generator.config.hop_samples
         with torch.inference_mode():
             excitation_B1S: Tensor = self.generator.source_module(
-                torch.stack([pitch.f0_F[span] for pitch, span in pitches]).to(self.device),
-                torch.stack([pitch.voiced_F[span] for pitch, span in pitches]).to(self.device),
-                torch.stack([pitch.phase_before_FH[span] for pitch, span in pitches]).to(self.device),
+                _windows([pitch.f0_F for pitch in pitches], pieces).to(self.device),
+                _windows([pitch.voiced_F for pitch in pitches], pieces).to(self.device),
+                _windows([pitch.phase_before_FH.T for pitch in pitches], pieces).transpose(1, 2).to(self.device),
                 torch.tensor([window.start * hop for _, window in pieces], device=self.device),
-                torch.tensor([pitch.key for pitch, _ in pitches], device=self.device),
+                torch.tensor([pitch.key for pitch in pitches], device=self.device),
             )
-        return excitation_B1S
+            return excitation_B1S * mask_B1F.repeat_interleave(hop, dim=2)
+
+
+def _windows(tensors: Sequence[Tensor], pieces: Sequence[tuple[Utterance, Window]]) -> Tensor:
+    """Cuts windows from tensors whose last axis is frames, one tensor per piece; zeros after the end."""
+    cut = [tensor[..., utterance.span(window)] for tensor, (utterance, window) in zip(tensors, pieces, strict=True)]
+    length = pieces[0][1].length
+    return torch.stack([F.pad(tensor, (0, length - tensor.shape[-1])) for tensor in cut])

@@ -9,14 +9,15 @@ only a context of a known number of frames, which is thrown away:
     window 2             |ctx|keep keep keep keep|ctx|
     window 3                            |ctx|keep keep keep  |
 
-No window reaches past an end, so nothing is padded and no mask is needed. An utterance shorter than the shortest
-window is a single window of its own length.
+An utterance that fits into one window is run in the shortest that holds it; the frames after its end are masked, layer
+by layer, which to the utterance looks like the zeros that the whole would have been padded with.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 from deployments.vocoder.hifigan import HifiGanConfig
 
@@ -40,7 +41,7 @@ class Window:
 
     Attributes:
         start: First frame that goes in.
-        length: Frames that go in.
+        length: Frames that go in, masked ones after the end of the utterance included.
         keep_start: First frame whose samples are right and not yet made.
         keep_end: One past the last such frame.
     """
@@ -108,70 +109,73 @@ def _context_of_upsampling(low: int, high: int, config: HifiGanConfig, stage: in
 
 
 class Planner:
-    """Chooses windows for whole utterances.
+    """Chooses windows.
 
     Args:
-        lengths: Window lengths in frames, ascending; those not longer than the context are of no use.
+        lengths: Window lengths in frames; those not longer than the context are of no use.
         context: Of the generator.
+
+    Raises:
+        ValueError: All lengths are too short.
     """
 
     def __init__(self, lengths: Sequence[int], context: Context) -> None:
         self.context = context
-        self.lengths = tuple(sorted(length for length in lengths if length > context.total))
+        self.lengths = tuple(sorted({length for length in lengths if length > context.total}))
         if not self.lengths:
             raise ValueError(f"no window is longer than the context of {context.total} frames")
-        self._tables: dict[tuple[int, ...], list[tuple[int, int]]] = {}
 
     def plan(self, num_frames: int) -> list[Window]:
-        """The windows of an utterance that is complete, in order, for the least number of frames run.
+        """The windows of a complete utterance, in order, for the least number of frames run.
 
         Args:
             num_frames: Frames of the utterance, at least 1.
         """
-        if num_frames < self.lengths[0] or num_frames in self.lengths:
-            return [Window(0, num_frames, 0, num_frames)]
-        return self.lay(self.choose(num_frames - self.context.total, num_frames), 0, num_frames)
+        return self.rest(0, num_frames)
 
-    def choose(self, target: int, num_frames: int) -> list[int]:
-        """Lengths, ascending, whose kept parts (length less context) add up to the target for the least sum.
+    def rest(self, made: int, num_frames: int) -> list[Window]:
+        """The windows of what is left of an utterance.
 
         Args:
-            target: Frames that interior windows would have to keep.
-            num_frames: Frames of the utterance; no window may be longer.
+            made: Frames whose samples exist already.
+            num_frames: Frames of the utterance, more than `made`.
         """
-        usable = tuple(length for length in self.lengths if length <= num_frames)
-        longest = usable[-1]
+        needed = num_frames - max(0, made - self.context.left)
+        # Each further window loses a context of frames to the border before it.
+        choices = [[length] for length in self.lengths if length >= needed][:1]
+        if needed > self.context.total:
+            choices.append(self._several(needed - self.context.total))
+        return self._lay(min(choices, key=sum), made, num_frames)
+
+    def _several(self, target: int) -> list[int]:
+        """Lengths, ascending, that less their contexts add up to the target or more, for the least sum."""
+        longest = self.lengths[-1]
         # Far from the end the longest window is the best one; the table decides only the last stretch.
         num_longest = max(0, target // (longest - self.context.total) - 2)
         rest = target - num_longest * (longest - self.context.total)
-        table = self._table(usable)
         chosen = [longest] * num_longest
         while rest > 0:
-            length = table[rest][1]
-            chosen.append(length)
-            rest -= length - self.context.total
+            chosen.append(self._table[rest][1])
+            rest -= chosen[-1] - self.context.total
         return sorted(chosen)
 
-    def _table(self, usable: tuple[int, ...]) -> list[tuple[int, int]]:
+    @cached_property
+    def _table(self) -> list[tuple[int, int]]:
         """For every target up to three of the longest windows: the least sum of lengths, and a length to start with."""
-        if usable not in self._tables:
-            table = [(0, 0)]
-            for target in range(1, 3 * (usable[-1] - self.context.total) + 1):
-                rests = ((length, max(0, target - (length - self.context.total))) for length in usable)
-                table.append(min((length + table[rest][0], length) for length, rest in rests))
-            self._tables[usable] = table
-        return self._tables[usable]
+        table = [(0, 0)]
+        for target in range(1, 3 * (self.lengths[-1] - self.context.total) + 1):
+            rests = ((length, max(0, target - length + self.context.total)) for length in self.lengths)
+            table.append(min((length + table[rest][0], length) for length, rest in rests))
+        return table
 
-    def lay(self, lengths: Sequence[int], made: int, num_frames: int) -> list[Window]:
-        """Lays windows of the given lengths from the first frame not yet made; the last one ends with the utterance."""
+    def _lay(self, lengths: Sequence[int], made: int, num_frames: int) -> list[Window]:
         windows = []
-        for place, length in enumerate(lengths):
-            is_last = place == len(lengths) - 1
-            start = num_frames - length if is_last else max(0, made - self.context.left)
-            end = num_frames if is_last else start + length - self.context.right
-            windows.append(Window(start, length, made, end))
-            made = end
-        return windows
+        for length in lengths[:-1]:
+            start = max(0, made - self.context.left)
+            windows.append(Window(start, length, made, start + length - self.context.right))
+            made = windows[-1].keep_end
+        start = max(0, num_frames - lengths[-1])
+        return [*windows, Window(start, lengths[-1], made, num_frames)]
 
 
 class Feed:
@@ -188,7 +192,7 @@ class Feed:
 
     @property
     def first_needed(self) -> int:
-        """Frames before this one will not be asked for again; also the last window of any length starts after it."""
+        """Frames before this one will not be asked for again; the last window may reach back its whole length."""
         longest = self._planner.lengths[-1]
         return max(0, min(self._made - self._planner.context.left, self._num_frames - longest))
 
@@ -199,7 +203,7 @@ class Feed:
             num_frames: How many have arrived.
 
         Returns:
-            Every window that can run now: its right context exists. Short ones first, so that sound starts early.
+            Every window that can run now: its right context exists. A short one first, so that sound starts early.
         """
         self._num_frames += num_frames
         windows: list[Window] = []
@@ -215,14 +219,8 @@ class Feed:
 
     def finish(self) -> list[Window]:
         """Tells that no more frames will come; returns the windows of what is left, none for an empty utterance."""
-        planner, num_frames = self._planner, self._num_frames
-        if self._made == num_frames:
+        if self._made == self._num_frames:
             return []
-        if self._made == 0:
-            self._made = num_frames
-            return planner.plan(num_frames)
-        # The last window keeps its right context too, as it ends where the utterance ends.
-        target = num_frames - self._made - planner.context.right
-        windows = planner.lay(planner.choose(max(1, target), num_frames), self._made, num_frames)
-        self._made = num_frames
+        windows = self._planner.rest(self._made, self._num_frames)
+        self._made = self._num_frames
         return windows

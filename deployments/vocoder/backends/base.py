@@ -4,38 +4,28 @@ from __future__ import annotations
 
 from typing import Protocol
 
-import torch
 from torch import Tensor
-
-from deployments.vocoder.hifigan import HifiGan
 
 
 class Backend(Protocol):
-    """A generator ready to run. Safe to call from several threads."""
+    """A generator ready to run. Safe to call from several threads.
+
+    Attributes:
+        name: As the setting vocoder.backend names it.
+        max_batch: Windows that are worth running together; on a CPU one window keeps all threads busy.
+    """
 
     name: str
+    max_batch: int
 
-    def run(self, mel_BMF: Tensor, excitation_B1S: Tensor | None) -> Tensor:
+    def run(self, mel_BMF: Tensor, mask_B1F: Tensor, excitation_B1S: Tensor | None) -> Tensor:
         """Makes the waveforms of windows of one length.
 
         Args:
-            mel_BMF: float32, on the backend's device.
-            excitation_B1S: float32, on the backend's device; None for voices without a source.
+            mel_BMF: float32, on the backend's device; zeros after the end of an utterance.
+            mask_B1F: float32; 1 for frames of the utterance, 0 after its end.
+            excitation_B1S: float32, zeros after the end; None for voices without a source.
 
         Returns:
-            wave_BS, float32.
+            wave_BS, float32; what comes after the end of an utterance means nothing.
         """
-
-
-class EagerBackend:
-    """Plain torch: any length, any device; what all others are compared with."""
-
-    name = "torch"
-
-    def __init__(self, generator: HifiGan) -> None:
-        self._generator = generator
-
-    def run(self, mel_BMF: Tensor, excitation_B1S: Tensor | None) -> Tensor:
-        """See Backend."""
-        with torch.inference_mode():
-            return self._generator(mel_BMF, excitation_B1S)  # type: ignore[no-any-return]

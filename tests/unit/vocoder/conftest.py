@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from deployments import voices
 from deployments.settings import VocoderSettings
+from deployments.vocoder.backends.choice import Chooser
 from deployments.vocoder.engine import load_voice
 from deployments.vocoder.voice import VocoderVoice
 from deployments.voices.folder import VoiceFolder, open_model
@@ -35,7 +36,8 @@ def folder_of(kind: str) -> VoiceFolder:
 
 @cache
 def voice_of(kind: str) -> VocoderVoice:
-    return load_voice(folder_of(kind), VocoderSettings(backend="torch"), "cpu")
+    settings = VocoderSettings(backend="torch")
+    return load_voice(folder_of(kind), settings, "cpu", Chooser(settings, "cpu"))
 
 
 @pytest.fixture(params=KINDS)

@@ -13,7 +13,7 @@ from deployments.errors import ConfigurationInvalid, DeadlineExceeded, NotReady,
 from deployments.messages import MelSpectrogram, VocoderRequest
 from deployments.settings import Batching, VocoderSettings
 from deployments.vocoder.backends.base import Backend
-from deployments.vocoder.engine import Item, VocoderEngine, VocoderTicket, WindowStepper, load_voice
+from deployments.vocoder.engine import Item, VocoderEngine, VocoderTicket, WindowStepper
 from deployments.vocoder.voice import VocoderVoice
 from deployments.vocoder.windows import Window
 from deployments.voices.folder import VoiceFolder
@@ -27,16 +27,17 @@ class Recorder:
     """Runs the real backend and notes every batch."""
 
     name = "recorder"
+    max_batch = 16
 
     def __init__(self, inner: Backend) -> None:
         self.inner = inner
         self.batches: list[tuple[int, int]] = []
 
-    def run(self, mel_BMF: Tensor, excitation_B1S: Tensor | None) -> Tensor:
+    def run(self, mel_BMF: Tensor, mask_B1F: Tensor, excitation_B1S: Tensor | None) -> Tensor:
         self.batches.append((mel_BMF.shape[0], mel_BMF.shape[2]))
         if torch.any(mel_BMF == 99.0):
             raise RuntimeError("this one breaks the runtime")
-        return self.inner.run(mel_BMF, excitation_B1S)
+        return self.inner.run(mel_BMF, mask_B1F, excitation_B1S)
 
 
 @pytest.fixture
@@ -47,7 +48,7 @@ def recorder(any_voice: AnyVoice) -> Recorder:
 @pytest.fixture
 def stepper(any_voice: AnyVoice, recorder: Recorder) -> WindowStepper:
     voices = {kind: any_voice(kind) for kind in KINDS}
-    voices["voc_causal"] = replace(voices["voc_causal"], backend=recorder, fallback=recorder)
+    voices["voc_causal"] = replace(voices["voc_causal"], backend=recorder)
     return WindowStepper(voices, lambda: Limits(max_batch_size=4, max_batch_cost=1024))
 
 
@@ -84,7 +85,7 @@ def test_any_mix_of_voices_lengths_and_orders_gives_what_each_gets_alone(
         audio = made.future.result(timeout=60)
         voice = any_voice(kind)
         piece = voice.utterance(mel_FM, key), Window(0, frames, 0, frames)
-        alone_S = replace(voice, backend=voice.fallback).synthesize([piece])[0]
+        alone_S = voice.synthesize([piece])[0]
         assert np.abs(audio.pcm_S.astype(np.int32) - alone_S).max() <= 1
         assert audio.sample_rate_hz == 16000
         assert audio.frames_T.tolist() == [frames]
@@ -97,9 +98,16 @@ def test_any_mix_of_voices_lengths_and_orders_gives_what_each_gets_alone(
 
 
 def test_windows_of_one_length_run_together_up_to_the_budget(stepper: WindowStepper, recorder: Recorder) -> None:
-    stepper.admit([ticket(item(windows(256), "voc_causal")) for _ in range(6)])
+    stepper.admit([ticket(item(windows(frames), "voc_causal")) for frames in (240, 239, 231, 233, 235, 240)])
     run(stepper)
-    assert recorder.batches == [(4, 256), (2, 256)]
+    assert recorder.batches == [(4, 240), (2, 240)]
+
+
+def test_a_runtime_that_gains_nothing_from_batches_gets_none(stepper: WindowStepper, recorder: Recorder) -> None:
+    recorder.max_batch = 1
+    stepper.admit([ticket(item(windows(64), "voc_causal")) for _ in range(3)])
+    run(stepper)
+    assert recorder.batches == [(1, 64)] * 3
 
 
 def test_first_windows_go_first_and_requests_take_turns(stepper: WindowStepper) -> None:
@@ -166,7 +174,7 @@ def test_an_unknown_voice_is_named_with_those_that_exist(stepper: WindowStepper)
 
 
 def test_unwanted_work_is_dropped_before_it_costs_anything(stepper: WindowStepper, recorder: Recorder) -> None:
-    gone, late = ticket(item(windows(640), "voc_causal")), ticket(item(windows(640), "voc_causal"))
+    gone, late = ticket(item(windows(960), "voc_causal")), ticket(item(windows(960), "voc_causal"))
     stepper.admit([gone, late])
     stepper.step()
     assert len(recorder.batches) == 1
@@ -190,5 +198,5 @@ def test_limits_change_on_the_live_engine(any_folder: Callable[[str], VoiceFolde
 
 def test_window_lengths_below_the_context_name_the_setting(any_folder: Callable[[str], VoiceFolder]) -> None:
     with pytest.raises(ConfigurationInvalid, match=r"vocoder\.window_frames=\[16, 36\].*at least 72") as caught:
-        load_voice(any_folder("voc_noncausal"), VocoderSettings(window_frames=(16, 36)), "cpu")
+        VocoderEngine([any_folder("voc_noncausal")], VocoderSettings(window_frames=(16, 36)), "cpu")
     assert caught.value.param == "vocoder.window_frames"

@@ -20,10 +20,9 @@ few = settings(max_examples=3, deadline=None, suppress_health_check=[HealthCheck
 
 
 def whole(voice: VocoderVoice, mel_FM: NDArray[np.float32], key: int) -> NDArray[np.int32]:
-    """The utterance in one piece through eager torch."""
-    with_any_length = replace(voice, backend=voice.fallback)
+    """The utterance in one piece."""
     window = Window(0, len(mel_FM), 0, len(mel_FM))
-    return with_any_length.synthesize([(voice.utterance(mel_FM, key), window)])[0].astype(np.int32)
+    return voice.synthesize([(voice.utterance(mel_FM, key), window)])[0].astype(np.int32)
 
 
 @few
@@ -59,19 +58,19 @@ class Loud:
     """A runtime whose wave is far out of range, as checkpoints without a final tanh could make it."""
 
     name = "loud"
+    max_batch = 1
 
     def __init__(self, wave_S: Tensor) -> None:
         self.wave_S = wave_S
 
-    def run(self, mel_BMF: Tensor, _: Tensor | None) -> Tensor:
+    def run(self, mel_BMF: Tensor, _mask: Tensor, _excitation: Tensor | None) -> Tensor:
         return self.wave_S.expand(len(mel_BMF), -1)
 
 
 def with_wave(voice: VocoderVoice, values: list[float]) -> tuple[VocoderVoice, list[tuple[object, Window]]]:
     wave_S = torch.zeros(voice.folder.hop_samples)
     wave_S[: len(values)] = torch.tensor(values)
-    backend = Loud(wave_S)
-    loud = replace(voice, backend=backend, fallback=backend)
+    loud = replace(voice, backend=Loud(wave_S))
     mel_FM = np.zeros((1, voice.mel_width), dtype=np.float32)
     return loud, [(loud.utterance(mel_FM, 0), Window(0, 1, 0, 1))]
 
