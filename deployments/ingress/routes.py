@@ -61,6 +61,7 @@ def build_app(
         generate_unique_id_function=lambda route: route.name,
         lifespan=lifespan,
     )
+    app.docs_url = "/docs"  # our own page stands there; Ray's dashboard links to it
     app.state.tasks = tasks
     handle_faults(app)
     app.add_middleware(BodyLimit, settings=settings)

@@ -3,9 +3,12 @@
 import asyncio
 import io
 import pickle
+from pathlib import Path
 
+import httpx
 import numpy as np
 import pytest
+import ray
 import soundfile
 
 from deployments.errors import EmotionNotFound, TextNotSpeakable, VoiceNotFound
@@ -184,3 +187,23 @@ async def test_fifty_callers_of_a_new_text_share_one_synthesis(speech):
         answers = await asyncio.gather(*(client.post("/v1/audio/speech", json=body) for _ in range(50)))
     assert {answer.status_code for answer in answers} == {200}
     assert len({answer.content for answer in answers}) == 1
+
+
+def test_the_dashboard_shows_the_application_with_its_docs_and_logs(speech):
+    """Asks the dashboard's own API, as its page does."""
+    address = ray._private.worker.get_dashboard_url()
+    headers = {"authorization": f"Bearer {token}"} if (token := dashboard_token()) else {}
+    answer = httpx.get(f"http://{address}/api/serve/applications/", headers=headers, timeout=30)
+    assert answer.status_code == 200, answer.text
+    application = answer.json()["applications"]["speech"]
+    assert application["docs_path"] == "/docs"
+    assert set(application["deployments"]) == {"Ingress", "Normalizer", "Acoustic", "Vocoder"}
+    for deployment in application["deployments"].values():
+        assert deployment["replicas"]
+        assert all(replica["log_file_path"] for replica in deployment["replicas"])
+
+
+def dashboard_token():
+    """Ray's own token of this machine, where it asks for one."""
+    path = Path.home() / ".ray" / "auth_token"
+    return path.read_text(encoding="utf-8").strip() if path.exists() else ""
