@@ -20,7 +20,7 @@ MEDIA_TYPES = {
     ".json": "application/json",
     ".svg": "image/svg+xml",
 }
-# docs.html is served at /docs with a policy of its own
+# docs.html is the page of /docs
 NOT_SERVED = frozenset({"docs.html"})
 SECURITY_HEADERS = {
     "content-security-policy": (

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
 import subprocess
@@ -42,8 +43,9 @@ def chromium(bundled: str) -> str:
     """
     found = _find(bundled)
     if found is None and os.geteuid() == 0 and shutil.which(INSTALL[0]):
-        subprocess.run([INSTALL[0], "update"], check=False, capture_output=True, timeout=120)
-        subprocess.run(INSTALL, check=False, capture_output=True, timeout=280)
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            subprocess.run([INSTALL[0], "update"], check=False, capture_output=True, timeout=60)
+            subprocess.run(INSTALL, check=False, capture_output=True, timeout=200)
         found = _find(bundled)
     if found is None:
         raise BrowserMissing(HOW_TO.format(python=sys.executable))

@@ -94,6 +94,8 @@ async def test_replay_pause_and_seek(open_page):
     again = "(() => { document.getElementById('play').click(); return sambert.player.position; })()"
     assert await page.evaluate(again) == 0
     assert await until(page, "sambert.player.level > 0.05")
+    await slider.press("End")
+    await expect(page.get_by_role("status")).to_have_text(f"Done: {duration:.2f} s of audio")
 
 
 async def test_every_format_is_saved(open_page):

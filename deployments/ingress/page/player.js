@@ -173,8 +173,8 @@ export class Player extends EventTarget {
     this.#endRun();
     this.#open(this.#rate);
     this.#startRun(fromS);
-    if (this.#length) this.#schedule(Math.round(fromS * this.#rate), this.#length);
     this.#enter("playing");
+    this.#schedule(Math.round(fromS * this.#rate), this.#length);
   }
 
   #startRun(fromS) {
