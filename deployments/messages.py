@@ -306,6 +306,7 @@ class VoiceInfo:
         is_default: Whether requests without a voice get it.
         has_english: Whether English phones were trained.
         fingerprint: Hash of its checkpoints and configuration; part of the cache key.
+        phrase_break: The break it was trained to make inside long clauses: "#2" or "#3".
     """
 
     name: str
@@ -319,6 +320,7 @@ class VoiceInfo:
     is_default: bool = False
     has_english: bool = True
     fingerprint: str = ""
+    phrase_break: str = "#2"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -204,6 +204,13 @@ class NormalizerSettings(_Strict):
     pause_clause_s: Seconds = Field(0.1, description="Silence after a clause end where a sentence is split.")
     pause_paragraph_s: Seconds = Field(0.5, description="Silence after a paragraph.")
     max_attempts: Count = Field(3, description="How often a segment is tried when replicas die under it.")
+    lexicon_file: str | None = Field(
+        None,
+        description="TSV of texts and their pinyin, for all voices; read again when it changes. None: there is none.",
+    )
+    lexicon_files: dict[str, str] = Field(
+        {}, description="The same by name of a voice; its entries win. Left out: lexicon.tsv in the voice's folder."
+    )
 
 
 class AcousticSettings(_BatchingStage):

@@ -44,7 +44,12 @@ class Pipeline:
         self._acoustic = AcousticEngine(store.folders, settings.acoustic, device)
         self._vocoder = VocoderEngine(store.folders, settings.vocoder, device)
         self._speaker = Speaker(
-            settings.normalizer, settings.cache, store.infos, self._synthesise, self._synthesise_parts
+            settings.normalizer,
+            settings.cache,
+            store.infos,
+            self._synthesise,
+            self._synthesise_parts,
+            lexicon_files=store.lexicon_files,
         )
 
     async def __aenter__(self) -> Pipeline:

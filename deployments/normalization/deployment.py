@@ -49,8 +49,16 @@ class Normalizer:
         self._acoustic = inline(acoustic)
         self._vocoder = inline(vocoder)
         self._vocoder_stream = inline(vocoder, stream=True)
-        infos = VoiceStore.open(voices).infos
-        self._speaker = Speaker(settings, cache, infos, self._synthesise, self._synthesise_parts, metrics=RayMetrics())
+        store = VoiceStore.open(voices)
+        self._speaker = Speaker(
+            settings,
+            cache,
+            store.infos,
+            self._synthesise,
+            self._synthesise_parts,
+            metrics=RayMetrics(),
+            lexicon_files=store.lexicon_files,
+        )
         self._starting: asyncio.Task[None] | None = None
 
     async def reconfigure(self, _user_config: dict[str, Any]) -> None:

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import asyncio
 import time
-from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import replace
-from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 
-from deployments.errors import DeadlineExceeded, EmotionNotFound, VoiceNotFound
+from deployments.errors import DeadlineExceeded
 from deployments.messages import (
     AcousticRequest,
     Segment,
@@ -23,17 +20,19 @@ from deployments.messages import (
     VocoderRequest,
     VoiceInfo,
 )
+from deployments.normalization.analyser import Analyser
 from deployments.normalization.cache.key import SegmentKey, key_of, noise_key
 from deployments.normalization.cache.memo import TextMemo
 from deployments.normalization.cache.metrics import CacheMetrics
 from deployments.normalization.cache.segment_cache import SegmentCache
 from deployments.normalization.cache.warmup import read_phrases, warm_up
+from deployments.normalization.lexicons import Lexicons
 from deployments.normalization.ordered import in_order
 from deployments.normalization.parts import Parts
-from deployments.normalization.text.frontend import FrontEnd, Pauses
+from deployments.normalization.text.frontend import FrontEnd
+from deployments.normalization.voices import NEUTRAL, Voices
 from deployments.settings import CacheSettings, NormalizerSettings
 
-NEUTRAL = "neutral"
 Synthesise = Callable[[AcousticRequest, VocoderRequest], Awaitable[SegmentAudio]]
 SynthesiseParts = Callable[[AcousticRequest, VocoderRequest], AsyncGenerator[SegmentAudio, None]]
 
@@ -73,9 +72,10 @@ class Speaker:
         synthesise_parts: The same, with the samples in parts as they are made; the first part carries frames_T.
         model_version: Whatever else decides the samples beside the voice: part of the cache key.
         metrics: Gets what the cache counts, or None.
+        lexicon_files: Lexicons that lie in the voices' folders, by name of the voice.
 
     Raises:
-        ConfigurationInvalid: The cache settings or the warm-up file are wrong.
+        ConfigurationInvalid: The cache settings, the warm-up file or a lexicon are wrong.
     """
 
     def __init__(
@@ -87,29 +87,24 @@ class Speaker:
         synthesise_parts: SynthesiseParts,
         model_version: str = "",
         metrics: CacheMetrics | None = None,
+        lexicon_files: Mapping[str, Path] | None = None,
     ) -> None:
         self._settings = settings
-        self._voices = {voice.name: voice for voice in voices}
-        self._default = next((voice for voice in voices if voice.is_default), voices[0])
+        self._voices = Voices(voices)
         self._synthesise = synthesise
         self._synthesise_parts = synthesise_parts
         self._model_version = f"{version('sambert-serve')} {model_version}"
-        self._pauses = Pauses(
-            sentence_s=settings.pause_sentence_s,
-            clause_s=settings.pause_clause_s,
-            paragraph_s=settings.pause_paragraph_s,
-        )
-        self._front_end = FrontEnd()
-        self._threads = ThreadPoolExecutor(settings.text_threads, thread_name_prefix="front-end")
+        lexicons = Lexicons(settings, self._voices.names, lexicon_files or {})
+        memo = TextMemo(cache.text_memo_bytes if cache.enabled else 0)
+        self._analyser = Analyser(settings, self._voices, lexicons, memo, FrontEnd())
         self.cache = SegmentCache(cache, metrics)
-        self._memo = TextMemo(cache.text_memo_bytes if cache.enabled else 0)
         self._phrases = () if cache.warmup_file is None else read_phrases(Path(cache.warmup_file).expanduser())
         self._warmup_concurrency = cache.warmup_concurrency
 
     @property
     def voices(self) -> tuple[VoiceInfo, ...]:
         """The voices that are served, in order."""
-        return tuple(self._voices.values())
+        return self._voices.infos
 
     async def start(self) -> None:
         """Opens the cache, then speaks the phrases of the warm-up file."""
@@ -119,7 +114,7 @@ class Speaker:
     async def close(self) -> None:
         """Writes what the cache still has to write."""
         await self.cache.close()
-        self._threads.shutdown(wait=False, cancel_futures=True)
+        self._analyser.close()
 
     async def speak(self, request: SpeechRequest) -> AsyncGenerator[SpokenSegment, None]:
         """Yields the segments of a request in order, each as soon as it and all before it are done.
@@ -131,8 +126,8 @@ class Speaker:
         """
         deadline = Deadline(request.timeout_s)
         started = time.monotonic()
-        voice = self._voice(request.voice)
-        analysis = await self._analyse(request.text, voice, request.emotion, request.normalize)
+        voice = self._voices.find(request.voice)
+        analysis = await self._analyser.analyse(request)
         text_s = time.monotonic() - started
 
         parts = Parts() if request.stream else None
@@ -159,36 +154,10 @@ class Speaker:
             VoiceNotFound: No such voice.
             TextNotSpeakable: Nothing in the text can be spoken.
         """
-        info = self._voice(voice)
-        return await self._analyse(text, info, info.emotions[0] if info.emotions else NEUTRAL, normalize)
-
-    def _voice(self, name: str | None) -> VoiceInfo:
-        if name is None:
-            return self._default
-        if name not in self._voices:
-            raise VoiceNotFound(f"Voice {name!r} is not served. The voices: {', '.join(self._voices)}.", param="voice")
-        return self._voices[name]
-
-    async def _analyse(self, text: str, voice: VoiceInfo, emotion: str, normalize: bool) -> TextAnalysis:
-        if voice.emotions and emotion not in voice.emotions:
-            known = ", ".join(voice.emotions)
-            raise EmotionNotFound(f"Voice {voice.name!r} has no emotion {emotion!r}. It has: {known}.", param="emotion")
-        context = (voice.name, voice.fingerprint, emotion, normalize)
-        if (known_analysis := self._memo.get(text, *context)) is not None:
-            return known_analysis
-        work = partial(
-            self._front_end.analyse,
-            text,
-            normalize=normalize,
-            emotion=emotion,
-            speaker=voice.speaker,
-            max_segment_chars=self._settings.max_segment_chars,
-            has_english=voice.has_english,
-            pauses=self._pauses,
+        neutral = self._voices.find(voice).emotions[:1] or (NEUTRAL,)
+        return await self._analyser.analyse(
+            SpeechRequest(text=text, voice=voice, emotion=neutral[0], normalize=normalize)
         )
-        analysis = await asyncio.get_running_loop().run_in_executor(self._threads, work)
-        self._memo.put(analysis, text, *context)
-        return analysis
 
     async def _spoken(
         self,

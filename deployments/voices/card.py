@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
@@ -22,6 +23,7 @@ class Card(BaseModel):
     emotions: tuple[str, ...] = Field(
         (), description='Emotions it was trained on, without "emotion_"; left out: its emotion table.', strict=False
     )
+    phrase_break: Literal["#2", "#3"] = Field("#2", description="The break it was trained to make in long clauses.")
     description: str = Field("", description="What it is good for.")
     made_from: str = Field("", description="Data and models it was trained on.")
 

@@ -48,6 +48,8 @@ class VoiceFolder:
         license: SPDX id or a short phrase, from its card.
         has_english: Whether English phones were trained.
         fingerprint: Hash of everything that decides how the voice sounds.
+        phrase_break: The break inside long clauses, from its card.
+        lexicon_file: Its own readings, lexicon.tsv, or None where it has none.
     """
 
     name: str
@@ -70,6 +72,8 @@ class VoiceFolder:
     license: str
     has_english: bool
     fingerprint: str
+    phrase_break: str = "#2"
+    lexicon_file: Path | None = None
 
     def info(self, *, is_default: bool) -> VoiceInfo:
         """What callers may know of it."""
@@ -85,6 +89,7 @@ class VoiceFolder:
             is_default=is_default,
             has_english=self.has_english,
             fingerprint=self.fingerprint,
+            phrase_break=self.phrase_break,
         )
 
 
@@ -178,6 +183,7 @@ def _open_voice(path: Path, model: str) -> VoiceFolder:
     f0_scale_hz, f0_offset_hz = features.f0_line(path, acoustic_params) if is_nsf else (1.0, 0.0)
     speakers, symbols, listed_emotions = dictionary.read_symbols(path, configs["am"])
     card = Card.read(path / "card.yaml", symbols)
+    lexicon_file = path / "lexicon.tsv"
     return VoiceFolder(
         name=path.name,
         model=model,
@@ -199,6 +205,8 @@ def _open_voice(path: Path, model: str) -> VoiceFolder:
         license=card.license,
         has_english=dictionary.has_english(symbols) if card.english is None else card.english,
         fingerprint=fingerprint(path, acoustic_checkpoint, vocoder_checkpoint),
+        phrase_break=card.phrase_break,
+        lexicon_file=lexicon_file if lexicon_file.is_file() else None,
     )
 
 

@@ -70,6 +70,11 @@ class VoiceStore:
         return tuple(folder.info(is_default=name == self.default) for name, folder in self._folders.items())
 
     @property
+    def lexicon_files(self) -> dict[str, Path]:
+        """The lexicons that lie in voice folders, by the voice's name."""
+        return {folder.name: folder.lexicon_file for folder in self.folders if folder.lexicon_file is not None}
+
+    @property
     def folders(self) -> tuple[VoiceFolder, ...]:
         """The voices, in the order of the sources."""
         return tuple(self._folders.values())

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import hashlib
 import logging
 import re
 import threading
 import time
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -14,10 +16,15 @@ from deployments.normalization.text import symbols, tables
 from deployments.normalization.text.tracked import Tracked
 
 _FIRST_STAND_IN = 0xE000  # private use: cleaning drops it from the caller's text, so it can stand for an entry
-_MAX_STAND_INS = 0x1900
+MAX_STAND_INS = 0x1900
 _CHECK_EVERY_S = 1.0
 
 log = logging.getLogger(__name__)
+
+
+def stand_in(number: int) -> str:
+    """The private character of this number, below MAX_STAND_INS."""
+    return chr(_FIRST_STAND_IN + number)
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +47,9 @@ class Lexicon:
         readings: Text to pinyin: "行[hang2]" is written {"行": "hang2"}.
         source: Where they come from, for messages.
 
+    Attributes:
+        fingerprint: Equal for lexicons with equal entries, and for no others.
+
     Raises:
         ConfigurationInvalid: A reading is no pinyin.
     """
@@ -47,13 +57,21 @@ class Lexicon:
     def __init__(self, readings: dict[str, str], source: str = "lexicon") -> None:
         self._entries = {text: Entry(text, _syllables(text, pinyin, source)) for text, pinyin in readings.items()}
         longest_first = sorted(self._entries, key=len, reverse=True)
-        self._pattern = re.compile("|".join(map(re.escape, longest_first))) if longest_first else None
+        self._pattern = _any_of(longest_first) if longest_first else None
+        rows = "\n".join(f"{text}\t{' '.join(entry.pinyin)}" for text, entry in sorted(self._entries.items()))
+        self.fingerprint = hashlib.blake2b(rows.encode(), digest_size=16).hexdigest()
 
-    def stand_in(self, text: Tracked) -> tuple[Tracked, dict[str, Entry]]:
+    @classmethod
+    def joined(cls, lexicons: Iterable[Lexicon]) -> Lexicon:
+        """The entries of several lexicons; where two have one text, the later one wins."""
+        return cls({text: " ".join(entry.pinyin) for lexicon in lexicons for text, entry in lexicon._entries.items()})
+
+    def stand_in(self, text: Tracked, num_taken: int = 0) -> tuple[Tracked, dict[str, Entry]]:
         """Puts one private character in the place of each entry that occurs.
 
         Args:
             text: Cleaned text, before any rule.
+            num_taken: How many private characters, from the first on, stand for something else already.
 
         Returns:
             The text, and the entries by the character that stands for them.
@@ -66,9 +84,9 @@ class Lexicon:
         def replace(match: re.Match[str]) -> str | None:
             found = match[0]
             if found not in places:
-                if len(places) == _MAX_STAND_INS:
+                if num_taken + len(places) >= MAX_STAND_INS:
                     return None
-                places[found] = chr(_FIRST_STAND_IN + len(places))
+                places[found] = stand_in(num_taken + len(places))
                 used[places[found]] = self._entries[found]
             return places[found]
 
@@ -92,10 +110,15 @@ class LexiconFile:
         self._lexicon = self._read()
         self._checked = time.monotonic()
 
+    @property
+    def is_due(self) -> bool:
+        """Whether the next call of current() looks at the file."""
+        return time.monotonic() - self._checked >= _CHECK_EVERY_S
+
     def current(self) -> Lexicon:
         """The lexicon as the file stands now; the last good one where the file has become wrong."""
         with self._lock:
-            if time.monotonic() - self._checked >= _CHECK_EVERY_S:
+            if self.is_due:
                 self.reload()
             return self._lexicon
 
@@ -132,6 +155,12 @@ class LexiconFile:
                 )
             readings[row[0]] = row[1]
         return Lexicon(readings, str(self._path))
+
+
+def _any_of(longest_first: Sequence[str]) -> re.Pattern[str]:
+    """Any of many texts; most places are ruled out by their first character, whatever the number of texts."""
+    firsts = "".join(sorted({re.escape(text[0]) for text in longest_first}))
+    return re.compile(f"(?=[{firsts}])(?:{'|'.join(map(re.escape, longest_first))})")
 
 
 def _syllables(text: str, pinyin: str, source: str) -> tuple[str, ...]:

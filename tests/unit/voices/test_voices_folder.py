@@ -12,7 +12,9 @@ import yaml
 from voice_files import NSF, edit_yaml, make_voice, write_checkpoint, write_yaml
 
 from deployments.errors import VoiceInvalid
+from deployments.settings import VoicesSettings
 from deployments.voices.folder import VoiceFolder, newest_checkpoint, open_model
+from deployments.voices.store import VoiceStore
 from deployments.voices.symbols import RESERVED
 
 GOLDEN = Path(__file__).parents[2] / "golden/data"
@@ -375,6 +377,15 @@ def test_a_card_says_what_the_files_cannot(voice: Path) -> None:
     folder = opened(voice)
     assert folder.emotions == ("neutral", "sad")
     assert (folder.language, folder.license, folder.has_english) == ("zh-TW", "MIT", False)
+    assert (folder.phrase_break, folder.info(is_default=True).phrase_break) == ("#2", "#2")
+    write_yaml(voice / "card.yaml", {**card, "phrase_break": "#3"})
+    assert opened(voice).info(is_default=True).phrase_break == "#3"
+
+
+def test_readings_that_lie_in_the_folder_are_found(model: Path, voice: Path) -> None:
+    (voice / "lexicon.tsv").write_text("行\thang2\n", encoding="utf-8")
+    store = VoiceStore.open(VoicesSettings.model_validate({"sources": [{"model": str(model)}]}))
+    assert store.lexicon_files == {"zhiyan": voice / "lexicon.tsv"}
 
 
 def test_a_table_without_english_vowels_has_no_english(voice: Path) -> None:
