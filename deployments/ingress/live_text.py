@@ -99,8 +99,9 @@ def _is_certain(text: str, begin: int, end: int) -> bool:
         return False
     if not mark.isascii():
         return True
-    if not after or (after.isascii() and after.isalnum()):
-        return False
+    following = text[end : end + 1]
+    if not any(char.isspace() for char in marks) and (not following or following.isascii()):
+        return False  # an address, a version, or more to come
     if mark == "." and (match := WORD_BEFORE_DOT.search(text, 0, begin)):
         word = match.group()
         return not (word.isdigit() or "." in word or len(word) == 1 or word.lower() in ABBREVIATIONS)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from dataclasses import replace
 from typing import Annotated
 
 from fastapi import APIRouter, Header, Path, Query, Request
@@ -22,7 +21,7 @@ from deployments.ingress.tasks import Tasks
 from deployments.settings import IngressSettings
 
 ID = re.compile(r"[A-Za-z0-9_-]{16,64}")
-RANGE = re.compile(r"bytes=(\d{0,18})-(\d{0,18})")
+RANGE = re.compile(r"bytes=([0-9]{0,18})-([0-9]{0,18})")
 TaskId = Annotated[str, Path(description="As POST /api/tts told it.")]
 
 
@@ -85,7 +84,7 @@ def _add_tasks(router: APIRouter, service: SpeechService, settings: IngressSetti
         with naming("text"):
             message = await message_of(body.to_speech(), service, settings, request)
             if body.is_async:
-                task_id = await tasks.start(replace(message, timeout_s=settings.tasks.timeout_s))
+                task_id = await tasks.start(message)
                 return JSONResponse(TaskReply(task_id=task_id).model_dump(), status_code=202)
             whole = await whole_file(service, message, "wav", settings, request.receive)
             task_id = await tasks.keep(whole)

@@ -6,7 +6,7 @@ import asyncio
 import logging
 import secrets
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal, Protocol
 
 from deployments.errors import NotReady, Overloaded, ReplicaLost, SpeechError, TooLarge
@@ -19,7 +19,7 @@ from deployments.settings import IngressSettings, TaskSettings
 
 log = logging.getLogger("deployments.ingress")
 ID_BYTES = 24
-STORE_ATTEMPTS = 3
+STORE_PAUSES = (0.1, 0.2)  # between tries to note how a task ended, in parts of its lease
 LOST = ReplicaLost("The replica that worked on the task died; send the text again.")
 
 
@@ -115,7 +115,7 @@ class Tasks:
         """Begins to speak a text.
 
         Args:
-            request: Checked.
+            request: Checked; its time limit is that of tasks.
 
         Returns:
             The id of the task; nobody can guess it.
@@ -133,6 +133,7 @@ class Tasks:
             await self.store.begin(task_id)
         finally:
             self._num_beginning -= 1
+        request = replace(request, timeout_s=self._settings.tasks.timeout_s)
         work = asyncio.ensure_future(self._run(task_id, request))
         self._running[task_id] = work
         work.add_done_callback(lambda _: self._running.pop(task_id, None))
@@ -179,8 +180,8 @@ class Tasks:
 
     async def _note(self, task_id: str, outcome: Whole | SpeechError) -> None:
         """Writes how a task ended; where the store stays away, its claim runs out and it counts as failed."""
-        for attempt in range(STORE_ATTEMPTS):
-            await asyncio.sleep(attempt * self._settings.tasks.lease_s / 10)
+        pauses_s = [self._settings.tasks.lease_s * part for part in STORE_PAUSES]
+        while True:
             try:
                 if isinstance(outcome, SpeechError):
                     await self.store.fail(task_id, outcome)
@@ -188,7 +189,10 @@ class Tasks:
                     log.warning("a task was finished after its claim had run out")
             except NotReady as error:
                 log.warning("the end of a task could not be noted: %s", error)
-            except SpeechError as error:  # larger than all that may be kept
+                if not pauses_s:
+                    return
+                await asyncio.sleep(pauses_s.pop(0))
+            except TooLarge as error:
                 outcome = error
             else:
                 return

@@ -56,6 +56,7 @@ class SqliteTaskStore:
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="tasks")
         self._connection: sqlite3.Connection | None = None
         self._opened: tuple[Path, int] | None = None
+        self._is_closed = False
 
     async def begin(self, task_id: str) -> None:
         """See TaskStore.begin."""
@@ -140,8 +141,10 @@ class SqliteTaskStore:
 
     async def close(self) -> None:
         """See TaskStore.close."""
-        await asyncio.get_running_loop().run_in_executor(self._thread, self._disconnect)
-        self._thread.shutdown(wait=False)
+        if not self._is_closed:
+            self._is_closed = True
+            await asyncio.get_running_loop().run_in_executor(self._thread, self._disconnect)
+            self._thread.shutdown(wait=False)
 
     def _is_over(self, connection: sqlite3.Connection, task_id: str, now: float) -> bool:
         """Whether a task that was begun may not be finished any more."""
@@ -185,7 +188,8 @@ class SqliteTaskStore:
                 connection.execute("BEGIN IMMEDIATE" if writes else "BEGIN")
                 result = work(connection)
             if writes:
-                connection.execute(f"PRAGMA incremental_vacuum({_VACUUM_PAGES})").fetchall()
+                # execute() would stop after the first page
+                connection.executescript(f"PRAGMA incremental_vacuum({_VACUUM_PAGES})")
         except sqlite3.Error as error:
             self._disconnect()
             if (getattr(error, "sqlite_errorcode", None) or 0) & 0xFF in _BROKEN:

@@ -1,40 +1,31 @@
 """The real application around a service of tones, and a client of it."""
 
+import asyncio
 import contextlib
 
 import httpx
 import pytest
-from ingress_double import Tones
+from ingress_double import Switch, Tones
 
 from deployments.ingress.routes import build_app
-from deployments.settings import IngressSettings
-
-
-class Switch:
-    """Passes calls on to the service of the test that runs, so that tests may share an application."""
-
-    def __init__(self):
-        self.target = None
-
-    def __getattr__(self, name):
-        return getattr(self.target, name)
+from deployments.settings import IngressSettings, TaskSettings
 
 
 @pytest.fixture(scope="session")
-def app_of():
-    """Applications by their settings, made once; each serves what was asked for last."""
-    made = {}
+def app_of(tmp_path_factory):
+    """The application in front of a service, with these settings: one for all tests, since making one takes long."""
+    service, settings = Switch(), Switch()
+    settings.target = IngressSettings(tasks=TaskSettings(folder=str(tmp_path_factory.mktemp("tasks"))))
+    tasks = settings.target.tasks.model_dump()
+    app = build_app(service, settings)
 
-    def make(service, **settings):
-        key = tuple(sorted(settings.items()))
-        if key not in made:
-            switch = Switch()
-            made[key] = switch, build_app(switch, IngressSettings(**settings))
-        switch, app = made[key]
-        switch.target = service
+    def make(target, **changed):
+        service.target = target
+        settings.target = IngressSettings.model_validate({"tasks": tasks, **changed})
         return app
 
-    return make
+    yield make
+    asyncio.run(app.state.tasks.close())
 
 
 @pytest.fixture

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import re
 from collections.abc import AsyncGenerator
 
@@ -57,6 +58,13 @@ def tone(num_samples: int, hz: float = 440.0, level: float = 0.5, rate_hz: int =
     return np.round(level * 32767 * np.sin(2 * np.pi * hz * np.arange(num_samples) / rate_hz)).astype(np.int16)
 
 
+async def until(condition) -> None:
+    """Waits for what no event tells of; fails after five seconds."""
+    async with asyncio.timeout(5):
+        while not condition():  # noqa: ASYNC110 (the condition is the application's, which has no event for a test)
+            await asyncio.sleep(0.001)
+
+
 class Tones:
     """One segment per clause of the text, 100 ms per character; remembers what it was asked.
 
@@ -66,6 +74,7 @@ class Tones:
         hold: When set, speak waits for it before every segment after the first `num_free`.
         waiting: Set once speak waits.
         closed: Set once a generator has ended, however it ended.
+        num_given: Segments so far.
     """
 
     def __init__(self) -> None:
@@ -75,6 +84,7 @@ class Tones:
         self.failure: SpeechError | None = None
         self.hold: asyncio.Event | None = None
         self.num_free = 0
+        self.num_given = 0
         self.waiting = asyncio.Event()
         self.closed = asyncio.Event()
         self.status = tuple(StageStatus(stage=stage, ready=True) for stage in ("normalizer", "acoustic", "vocoder"))
@@ -93,6 +103,7 @@ class Tones:
                     await self.hold.wait()
                 if self.failure and index:
                     raise self.failure
+                self.num_given += 1
                 yield spoken(index, tone(1600 * len(clause)), cache="miss" if request.use_cache else "bypass")
         finally:
             self.closed.set()
@@ -110,6 +121,16 @@ class Tones:
 
     async def stages(self) -> tuple[StageStatus, ...]:
         return self.status
+
+
+class Switch:
+    """Passes calls on to the service of the test that runs, so that tests may share an application."""
+
+    def __init__(self):
+        self.target = None
+
+    def __getattr__(self, name):
+        return getattr(self.target, name)
 
 
 class Connection:
@@ -165,3 +186,86 @@ class Connection:
         self.sent.append(message)
         if message.get("body"):
             self.body_begun.set()
+
+
+class Talk:
+    """One WebSocket over bare ASGI: tell, hear, leave.
+
+    Attributes:
+        accepted: Headers of the acceptance.
+        code: What the application closed with, None before.
+        reads: Cleared, and the caller takes nothing more.
+    """
+
+    def __init__(self, app, headers: dict[str, str] | None = None) -> None:
+        self.accepted: list[tuple[bytes, bytes]] | None = None
+        self.code: int | None = None
+        self.reads = asyncio.Event()
+        self.reads.set()
+        self.num_sent = 0
+        self._app = app
+        self._told: asyncio.Queue[dict] = asyncio.Queue()
+        self._heard: asyncio.Queue[bytes | dict | None] = asyncio.Queue()
+        self._scope = {
+            "type": "websocket",
+            "asgi": {"version": "3.0", "spec_version": "2.4"},
+            "http_version": "1.1",
+            "scheme": "ws",
+            "path": "/v1/audio/speech/stream",
+            "raw_path": b"/v1/audio/speech/stream",
+            "root_path": "",
+            "query_string": b"",
+            "headers": [(name.encode(), value.encode()) for name, value in (headers or {}).items()],
+            "client": ("127.0.0.1", 1),
+            "server": ("127.0.0.1", 8000),
+            "subprotocols": [],
+            "state": {},
+        }
+        self._told.put_nowait({"type": "websocket.connect"})
+
+    async def __aenter__(self):
+        self.running = asyncio.create_task(self._app(self._scope, self._told.get, self._send))
+        return self
+
+    async def __aexit__(self, *error):
+        self.leave()
+        async with asyncio.timeout(5):
+            await self.running
+
+    def tell(self, message) -> None:
+        """Sends a message: JSON of an object, or a string or bytes as they are."""
+        if isinstance(message, bytes):
+            self._told.put_nowait({"type": "websocket.receive", "bytes": message})
+        else:
+            text = message if isinstance(message, str) else json.dumps(message)
+            self._told.put_nowait({"type": "websocket.receive", "text": text})
+
+    def leave(self) -> None:
+        """Closes the connection from this side."""
+        self._told.put_nowait({"type": "websocket.disconnect", "code": 1001})
+
+    async def hear(self):
+        """The next message: bytes, an event, or None for the close."""
+        async with asyncio.timeout(5):
+            return await self._heard.get()
+
+    async def hear_all(self):
+        """All messages up to the close: the audio joined, and the events."""
+        audio, events = b"", []
+        while (message := await self.hear()) is not None:
+            if isinstance(message, bytes):
+                audio += message
+            else:
+                events.append(message)
+        return audio, events
+
+    async def _send(self, message: dict) -> None:
+        await self.reads.wait()
+        if message["type"] == "websocket.accept":
+            self.accepted = message.get("headers", [])
+        elif message["type"] == "websocket.close":
+            self.code = message["code"]
+            self._heard.put_nowait(None)
+        else:
+            self.num_sent += 1
+            self._heard.put_nowait(message["bytes"] if message.get("bytes") else json.loads(message["text"]))

@@ -291,7 +291,7 @@ BODIES = st.dictionaries(st.sampled_from(FIELDS), JSON, max_size=6)
 LIKELY = st.fixed_dictionaries({"input": st.text(max_size=12), "text": st.text(max_size=12)}, optional=VALID)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(body=st.one_of(BODIES, LIKELY, JSON), path=st.sampled_from([SPEECH, "/tts", "/v1/text/analysis"]))
 async def test_any_json_gets_audio_or_a_refusal(client_of, body, path):
     async with client_of(Tones()) as client:
