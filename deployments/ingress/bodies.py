@@ -11,7 +11,7 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, WithJsonSchema
 
-from deployments.ingress import emotions
+from deployments.voices import emotions
 
 MAX_ITEMS = 64
 

@@ -11,10 +11,10 @@ from pydantic import BaseModel, ValidationError
 from pydantic.fields import FieldInfo
 
 from deployments.errors import InvalidRequest, ModelNotFound, TooLarge, VoiceNotFound
-from deployments.ingress import emotions
 from deployments.ingress.bodies import Delivery, SpeechBody
 from deployments.messages import SpeechRequest, VoiceInfo
 from deployments.settings import IngressSettings
+from deployments.voices import emotions
 
 TAG = re.compile(r"<[^<>]*>")
 

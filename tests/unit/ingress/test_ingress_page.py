@@ -31,7 +31,7 @@ def test_every_text_that_is_named_exists(name):
 
 
 def test_every_emotion_and_error_has_a_name():
-    table = resources.files("deployments.ingress").joinpath("emotions.tsv").read_text(encoding="utf-8")
+    table = resources.files("deployments.voices").joinpath("emotions.tsv").read_text(encoding="utf-8")
     emotions = {row["emotion"] for row in csv.DictReader(table.splitlines(), delimiter="\t")}
     assert [emotion for emotion in emotions if f"emotion.{emotion}" not in TEXTS["zh"]] == []
     codes = {kind.code for kind in vars(errors).values() if isinstance(kind, type) and issubclass(kind, Exception)}

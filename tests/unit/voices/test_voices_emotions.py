@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from deployments.errors import EmotionNotFound
-from deployments.ingress import emotions
+from deployments.voices import emotions
 
 PUBLISHED = (
     "neutral", "angry", "disgust", "fear", "happy", "sad", "surprise", "calm", "gentle", "relax", "lyrical", "serious",
