@@ -5,16 +5,22 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from deployments.normalization.text import tables
-from deployments.normalization.text.segment import Token
+from deployments.normalization.text.segment import Segmenter, Token
 
 _NUMBERS_AND_PRONOUNS = frozenset("零一二三四五六七八九十百千万亿两几半每各某这那哪多")
+_IDIOM_TAGS = frozenset({"i", "l"})
 _NOT_AN_ENDING = frozenset("子女童科歌媳孙化时戏")
 
 
 class Endings:
-    """Word lists of endings. Safe to use from several threads."""
+    """Word lists of endings. Safe to use from several threads.
 
-    def __init__(self) -> None:
+    Args:
+        segmenter: Finds the words that a long word is made of.
+    """
+
+    def __init__(self, segmenter: Segmenter) -> None:
+        self._segmenter = segmenter
         self._neutral = frozenset(row[0] for row in tables.rows("neutral.tsv"))
         self._full_zi = frozenset(row[0] for row in tables.rows("zi.tsv"))
         self._full_er = frozenset(row[0] for row in tables.rows("er.tsv"))
@@ -52,10 +58,25 @@ class Endings:
         for index, (token, syllables) in enumerate(zip(tokens, readings, strict=True)):
             before = tokens[index - 1] if index else None
             if len(syllables) == len(token.text) and syllables and syllables[-1]:
-                softened.append((*syllables[:-1], self._ending(token, syllables[-1], before)))
+                ended = (*syllables[:-1], self._ending(token, syllables[-1], before))
+                softened.append(self._parts(token, ended) if len(token.text) > 2 else ended)
             else:
                 softened.append(syllables)
         return softened
+
+    def _parts(self, token: Token, syllables: tuple[str, ...]) -> tuple[str, ...]:
+        """Neutral tones inside a word of words: 男朋友 as 朋友, 爸爸妈妈 as 爸爸 and 妈妈."""
+        if token.tag in _IDIOM_TAGS:
+            return syllables
+        parts = self._segmenter.parts(token.text)
+        neutral = parts if all(part in self._neutral for part in parts) else parts[-1:]
+        softened = list(syllables)
+        end = len(token.text)
+        for part in reversed(parts):
+            if part in neutral and part in self._neutral and softened[end - 1]:
+                softened[end - 1] = softened[end - 1][:-1] + "5"
+            end -= len(part)
+        return tuple(softened)
 
     def _ending(self, token: Token, syllable: str, before: Token | None) -> str:
         text, last = token.text, token.text[-1]

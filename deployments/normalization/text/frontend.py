@@ -55,7 +55,7 @@ class FrontEnd:
         self._normalizer = Normalizer()
         self._segmenter = Segmenter()
         self._reader = Reader(self._segmenter)
-        self._endings = Endings()
+        self._endings = Endings(self._segmenter)
         self._english = English()
         kinds = {row[0]: row[1] for row in tables.rows("punctuation.tsv")}
         self._kinds = {**kinds, "\n": "sentence"}

@@ -33,11 +33,16 @@ class Normalizer:
     def __init__(self) -> None:
         self._to_simplified: Callable[[str], str] = OpenCC("t2s").convert
         self._rules = Rules()
+        written = "|".join(row[0] for row in tables.rows("zhu.tsv"))
+        self._zhu = re.compile(f"{written}|著")
         self._marks = {row[0]: row[1] if len(row) > 1 else "" for row in tables.rows("marks.tsv")}
 
     def simplify(self, text: Tracked) -> Tracked:
         """Traditional characters to simplified ones, phrase by phrase."""
-        return text.map(self._to_simplified)
+        converted = text.map(self._to_simplified)
+        if "著" in converted.text:
+            converted = converted.sub(self._zhu, lambda match: "着" if match[0] == "著" else None)
+        return converted
 
     def normalize(self, text: Tracked, *, english: bool = False) -> Tracked:
         """Reads digits, symbols and abbreviations as words.

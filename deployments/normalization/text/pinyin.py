@@ -19,6 +19,7 @@ _TONE_MARKS = {"\u0304": "1", "\u0301": "2", "\u030c": "3", "\u0300": "4"}
 _VOWELLESS = {"n": "en", "ng": "en", "m": "mu", "hm": "heng", "hng": "heng", "ê": "ei", "r": "er"}
 _MANNER_TAGS = frozenset({"i", "l", "z", "ad", "d", "a", "o", "an"})  # what 地 makes an adverb of
 _ACTION_TAGS = frozenset("vpdiz")  # what follows such an adverb
+_CITED = {"一": "yi1", "不": "bu4"}
 _LONGEST_SPAN = 5  # words that one entry of phrases.tsv may cover
 
 
@@ -112,7 +113,8 @@ class Reader:
         listed = self._listed.get(word)
         if listed is None or len(listed) != len(word):
             return None
-        return tuple(numbered(syllable[0]) for syllable in listed)
+        # The tables give 一 and 不 as spoken in some words; the tone change comes later, where the next word is known.
+        return tuple(_CITED.get(char, numbered(syllable[0])) for char, syllable in zip(word, listed, strict=True))
 
     def _is_known(self, word: str) -> bool:
         """Whether a word begins with one that the tables have, and so not with a family name."""

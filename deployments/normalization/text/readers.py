@@ -24,6 +24,7 @@ def readers() -> dict[str, Reader]:
     greek = tables.pairs("greek.tsv")
     return {
         "keep": lambda text: text,
+        "till": lambda text: "至" if "至" in text else "到",
         "int": numbers.cardinal,
         "number": numbers.number,
         "without_commas": lambda text: text.replace(",", ""),

@@ -30,7 +30,6 @@ class Rule:
         name: File and line, for messages.
         pattern: What it applies to.
         reading: The words, with fields for the groups.
-        reading: The words, with fields for the groups.
     """
 
     name: str

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import itertools
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -51,12 +52,13 @@ def change(groups: Sequence[Sequence[Spoken]]) -> list[list[Spoken]]:
         elif char == "不" and tones[place] == "bu4":
             tones[place] = _bu(chars, tones, place)
     place = 0
-    changed = []
+    spoken = []
     for group in groups:
         size = sum(len(word.pinyin) for word in group)
-        changed.append(_rewrite(group, _third_tones(group, tones[place : place + size])))
+        spoken.append(_third_tones(group, tones[place : place + size]))
         place += size
-    return changed
+    _rise_before_single(spoken)
+    return [_rewrite(group, risen) for group, risen in zip(groups, spoken, strict=True)]
 
 
 def _rewrite(group: Sequence[Spoken], tones: Sequence[str]) -> list[Spoken]:
@@ -100,11 +102,18 @@ def _first_tone() -> tuple[re.Pattern[str], ...]:
 def _yi(chars: Sequence[str], tones: Sequence[str], place: int) -> str:
     before = chars[place - 1] if place else ""
     after = chars[place + 1] if place + 1 < len(chars) else ""
-    if place + 1 == len(chars) or after in _NUMERALS - _LARGE or before in _NUMERALS:
+    if place + 1 == len(chars) or _goes_on(chars, place + 1) or before in _NUMERALS:
         return "yi1"
     if before and before == after:
         return "yi5"
     return "yi2" if tones[place + 1][-1] == "4" or tones[place + 1] == "ge5" else "yi4"
+
+
+def _goes_on(chars: Sequence[str], place: int) -> bool:
+    """Whether a number goes on with a digit: 一五, 一点五, but 一点 and 一百 are counted."""
+    return chars[place] in _NUMERALS - _LARGE - {"点"} or (
+        chars[place] == "点" and place + 1 < len(chars) and chars[place + 1] in _NUMERALS
+    )
 
 
 def _bu(chars: Sequence[str], tones: Sequence[str], place: int) -> str:
@@ -127,6 +136,13 @@ def _third_tones(group: Sequence[Spoken], tones: Sequence[str]) -> list[str]:
             place += size
         pieces.append(_rise([syllable for piece in found for syllable in piece]))
     return _rise_between(pieces)
+
+
+def _rise_before_single(groups: list[list[str]]) -> None:
+    """A group of one syllable leans on the group before it: 买好 before 酒."""
+    for left, right in itertools.pairwise(groups):
+        if len(right) == 1 and left and left[-1][-1] == "3" and right[0][-1] == "3":
+            left[-1] = left[-1][:-1] + "2"
 
 
 def _rise(tones: Sequence[str]) -> list[str]:
