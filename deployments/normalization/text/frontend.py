@@ -14,6 +14,8 @@ from deployments.normalization.text.clean import clean
 from deployments.normalization.text.endings import Endings
 from deployments.normalization.text.english import English
 from deployments.normalization.text.lexicon import Entry, Lexicon
+from deployments.normalization.text.marked import MarkedText
+from deployments.normalization.text.names import Names
 from deployments.normalization.text.normalize import Normalizer
 from deployments.normalization.text.pinyin import Reader
 from deployments.normalization.text.segment import FIXED, LATIN, MARK, Segmenter, Token
@@ -46,17 +48,20 @@ class Pauses:
 _NO_LEXICON = Lexicon({})
 _UNUSED = Entry("", ())
 _TRAILING = re.compile(r"\W*$")
+_WORD = re.compile("[\u3400-\u9fff]+")
 
 
 class FrontEnd:
     """Reads text. Deterministic, and safe to use from several threads: nothing changes after construction."""
 
     def __init__(self) -> None:
-        self._normalizer = Normalizer()
-        self._segmenter = Segmenter()
-        self._reader = Reader(self._segmenter)
-        self._endings = Endings(self._segmenter)
-        self._english = English()
+        with tables.loading():
+            self._normalizer = Normalizer()
+            self._segmenter = Segmenter()
+            self._reader = Reader(self._segmenter)
+            self._endings = Endings(self._segmenter)
+            self._english = English()
+            self._names = Names()
         kinds = {row[0]: row[1] for row in tables.rows("punctuation.tsv")}
         self._kinds = {**kinds, "\n": "sentence"}
         ends = "".join(mark for mark, kind in self._kinds.items() if kind == "sentence")
@@ -65,7 +70,7 @@ class FrontEnd:
 
     def analyse(
         self,
-        text: str,
+        text: str | MarkedText,
         *,
         normalize: bool,
         emotion: str,
@@ -79,7 +84,7 @@ class FrontEnd:
         """What will be spoken.
 
         Args:
-            text: As the caller wrote it; readings may stand beside characters: 行[hang2].
+            text: As the caller wrote it; readings may stand beside characters: 行[hang2]. Or with fixed places.
             normalize: False for text that is already words.
             emotion: Without the prefix "emotion_".
             speaker: The voice's name in its speaker list.
@@ -95,13 +100,14 @@ class FrontEnd:
         Raises:
             TextNotSpeakable: Nothing in the text can be spoken.
         """
-        tracked, pinned = clean(text)
-        tracked, fixed = lexicon.stand_in(self._normalizer.simplify(tracked))
+        marked = MarkedText.plain(text) if isinstance(text, str) else text
+        tracked, pinned = clean(marked.tracked, keep=frozenset(marked.fixed))
+        tracked, entries = lexicon.stand_in(self._normalizer.simplify(tracked), len(marked.fixed))
         if normalize:
             tracked = self._normalizer.normalize(tracked, english=has_english)
         else:
             tracked = self._normalizer.spell_rest(tracked)
-        prepared = _Prepared(text, tracked, pinned, fixed)
+        prepared = _Prepared(marked.source, tracked, pinned, {**marked.fixed, **entries})
         parts = [
             part
             for start, end in self._sentences(tracked.text)
@@ -124,6 +130,37 @@ class FrontEnd:
                 )
             )
         return TextAnalysis(normalized=prepared.written(0, len(tracked.text)), segments=tuple(segments))
+
+    def word(self, text: str, *, is_name: bool = False) -> Entry | None:
+        """Reads a text as one word that is not divided.
+
+        Args:
+            text: As the caller wrote it; readings may stand beside characters.
+            is_name: Whether it is a person's name.
+
+        Returns:
+            The word with its syllables, None where it is not written in Chinese characters alone.
+        """
+        tracked, pinned = clean(Tracked.of(text))
+        tracked = self._normalizer.simplify(tracked)
+        written = tracked.text.strip()
+        if not _WORD.fullmatch(written):
+            return None
+        token = Token(written, 0, "nr" if is_name else self._segmenter.tag(written) or "n")
+        readings = self._names.begins(written) if is_name else {}
+        readings |= {place: pinned[origin] for place, origin in enumerate(tracked.origins) if origin in pinned}
+        (syllables,) = self._endings.soften([token], self._reader.read(written, [token], readings))
+        return Entry(written, tuple(syllables)) if all(syllables) else None
+
+    def in_words(self, text: str, *, english: bool) -> str:
+        """A text in words by the ordinary reading rules.
+
+        Args:
+            text: As the caller wrote it.
+            english: Whether numbers between English words are read in English.
+        """
+        tracked, _ = clean(Tracked.of(text))
+        return self._normalizer.normalize(self._normalizer.simplify(tracked), english=english).text
 
     def _sentences(self, text: str) -> Iterator[tuple[int, int]]:
         for match in self._sentence.finditer(text):

@@ -6,7 +6,6 @@ import functools
 import json
 import unicodedata
 from collections.abc import Mapping, Sequence
-from importlib.resources import files
 
 from deployments.normalization.text import symbols, tables
 from deployments.normalization.text.contexts import Contexts
@@ -32,7 +31,7 @@ class Reader:
         self._contexts = Contexts()
         self._names = Names()
         # The tables of pypinyin as data: importing the package would build its own segmenter as well.
-        folder = files("pypinyin")
+        folder = tables.package("pypinyin")
         self._listed: dict[str, list[list[str]]] = json.loads((folder / "phrases_dict.json").read_bytes())
         self._single: dict[str, str] = json.loads((folder / "pinyin_dict.json").read_bytes())
         self._phrases = {row[0]: tuple(row[1].split()) for row in tables.rows("phrases.tsv")}

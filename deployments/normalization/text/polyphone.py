@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import pickle
-from importlib.resources import files
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+
+from deployments.normalization.text import tables
 
 _BOS = "시"  # the markers that g2pM's vocabulary uses
 _EOS = "끝"
@@ -108,4 +109,4 @@ def _gates(weight: Floats) -> Floats:
 
 def _load(name: str) -> Any:
     # Files of an installed, pinned package: as trustworthy as its code.
-    return pickle.loads((files("g2pM") / name).read_bytes())  # noqa: S301
+    return pickle.loads((tables.package("g2pM") / name).read_bytes())  # noqa: S301

@@ -7,7 +7,6 @@ import math
 import re
 import sys
 from dataclasses import dataclass
-from importlib.resources import files
 
 import jieba.finalseg
 
@@ -47,13 +46,14 @@ class Segmenter:
 
     def __init__(self) -> None:
         # Words, counts and tags in turn; all words of the file, then the front end's own, which win.
-        fields = (files("jieba") / "dict.txt").read_text(encoding="utf-8").split()
+        fields = (tables.package("jieba") / "dict.txt").read_text(encoding="utf-8").split()
         fields += [column for row in tables.rows("words.tsv") for column in row[:3]]
         counts = dict(zip(fields[0::3], map(int, fields[1::3]), strict=True))
         self._tags = dict(zip(fields[0::3], map(sys.intern, fields[2::3]), strict=True))
         self._log_total = math.log(sum(counts.values()))
         # What a word costs: minus the logarithm of its probability. A word that is not known costs as one seen once.
-        self._cost = {word: self._log_total - math.log(count) for word, count in counts.items() if count}
+        costs = {count: self._log_total - math.log(count) for count in set(counts.values()) if count}
+        self._cost = {word: costs[count] for word, count in counts.items() if count}
         self._surnames = frozenset(row[0] for row in tables.rows("common_surnames.tsv"))
         self._functions = frozenset(row[0] for row in tables.rows("function_characters.tsv"))
         self._longest: dict[str, int] = {}

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import gc
 import gzip
 from collections.abc import Iterator
+from contextlib import contextmanager
 from importlib.resources import files
 from importlib.resources.abc import Traversable
+from importlib.util import find_spec
+from pathlib import Path
 
 DATA = files("deployments.normalization.text") / "data"
 RULES = files("deployments.normalization.text") / "rules"
@@ -40,3 +44,33 @@ def text(name: str, folder: Traversable = DATA) -> str:
 def pairs(name: str) -> dict[str, str]:
     """A table of two (or more) columns as a mapping of the first to the second."""
     return {row[0]: row[1] for row in rows(name)}
+
+
+def package(name: str) -> Path:
+    """The folder of an installed package, found without importing it: only its data files are wanted.
+
+    Args:
+        name: Of the package.
+
+    Returns:
+        The folder.
+
+    Raises:
+        ModuleNotFoundError: It is not installed.
+    """
+    spec = find_spec(name)
+    if spec is None or not spec.submodule_search_locations:
+        raise ModuleNotFoundError(f"No package {name}; install this project with its dependencies.", name=name)
+    return Path(spec.submodule_search_locations[0])
+
+
+@contextmanager
+def loading() -> Iterator[None]:
+    """Suspends the search for cyclic garbage: tables are a million objects that stay, looking through them is slow."""
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()
