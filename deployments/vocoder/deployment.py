@@ -11,6 +11,7 @@ from ray import serve
 from ray.serve.handle import DeploymentHandle
 
 from deployments.batching import Ticket
+from deployments.counts import RunCounts
 from deployments.deployment import device_of, inline, items_of
 from deployments.errors import NotReady
 from deployments.messages import AcousticRequest, MelSpectrogram, SegmentAudio, StageStatus, VocoderRequest
@@ -81,6 +82,10 @@ class Vocoder:
         """Whether this replica can serve."""
         reason = self._engine.why_unhealthy()
         return StageStatus(stage="vocoder", ready=not reason, reason=reason)
+
+    async def counts(self) -> dict[str, RunCounts]:
+        """What the generator has run since this replica started."""
+        return self._engine.counts
 
     def check_health(self) -> None:
         """Tells Ray Serve to replace this replica when its batches keep getting stuck."""
