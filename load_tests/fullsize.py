@@ -4,9 +4,9 @@
 
 writes a model folder in ModelScope's layout that any configuration may name in voices.sources. It says nothing that
 anyone could understand, but computes exactly as much as the published 16 kHz voices: their layers, their widths, and
-8 frames for each symbol whatever the text, so that times of different texts and machines compare. The scale of the
-weights keeps every layer's output near 1, the decoder's feedback weak (a strong one would turn rounding into noise) and
-the waveform off full scale.
+durations of 8 frames for each phone and 1 for each break whatever the text, so that times of different texts and
+machines compare. The scale of the weights keeps every layer's output near 1, the decoder's feedback weak (a strong one
+would turn rounding into noise) and the waveform off full scale.
 """
 
 from __future__ import annotations
@@ -25,10 +25,13 @@ from torch import Tensor
 from deployments.acoustic.attention import sinusoids
 
 NAME: Final = "full-size"
-FRAMES_PER_SYMBOL: Final = 8
+FRAMES_PER_PHONE: Final = 8
+FRAMES_PER_BREAK: Final = 1
 DATA: Final = Path(__file__).parent / "data"
 SAMPLE_RATE_HZ: Final = 16_000
 EMOTIONS: Final = ("neutral", "happy", "sad", "angry", "fear", "surprise")
+SATURATED: Final = 40.0
+"""Opens or closes a gate for good, and sends a hyperbolic tangent to 1."""
 FEEDBACK: Final = 0.1
 """Gain of the decoder's prenet, which brings the last frame back in."""
 VOCODER_GAINS: Final = {"conv_pre": 1.0, "transpose_upsamples": 0.5, "repeat_upsamples": 0.5, "conv_blocks": 0.3}
@@ -51,9 +54,11 @@ def make_full_size(folder: Path, seed: int = 0) -> Path:
     voice = folder / "voices" / NAME
     for part in ("am/ckpt", "voc/ckpt"):
         (voice / part).mkdir(parents=True, exist_ok=True)
-    torch.save({"model": acoustic_state(acoustic["tensors"], random)}, voice / "am/ckpt/checkpoint_0.pth")
-    state = vocoder_state(vocoder["tensors"], random)
-    torch.save({"model": {"generator": state}}, voice / "voc/ckpt/checkpoint_0.pth")
+    acoustic_tensors = acoustic_state(acoustic["tensors"], random)
+    force_durations(acoustic_tensors, acoustic["params"])
+    torch.save({"model": acoustic_tensors}, voice / "am/ckpt/checkpoint_0.pth")
+    vocoder_tensors = vocoder_state(vocoder["tensors"], random)
+    torch.save({"model": {"generator": vocoder_tensors}}, voice / "voc/ckpt/checkpoint_0.pth")
     _write_configurations(voice, acoustic["params"], vocoder["params"])
     (folder / "configuration.json").write_text(
         json.dumps({"framework": "pytorch", "task": "text-to-speech", "model": {"type": "sambert-hifigan"}})
@@ -81,15 +86,48 @@ def _acoustic_tensor(name: str, shape: tuple[int, ...], random: torch.Generator)
     if name.endswith("inv_timescales"):
         pairs = torch.arange(shape[0]) // 2 * 2
         return torch.pow(10_000.0, pairs / shape[0])
-    if name.startswith("variance_adaptor.duration_predictor.fc."):
-        # The predictor speaks of log(duration + 1): this makes every duration the same, whatever comes in.
-        return torch.full(shape, math.log(FRAMES_PER_SYMBOL + 1) if name.endswith("bias") else 0.0)
     if "bias" in name.rpartition(".")[2]:
         return torch.zeros(shape)
     if len(shape) == 1:  # of a layer norm
         return torch.ones(shape)
     weight = torch.randn(shape, generator=random) / math.sqrt(math.prod(shape[1:]))
     return weight * FEEDBACK if name.startswith("mel_decoder.mel_dec.prenet.") else weight
+
+
+def force_durations(state: dict[str, Tensor], params: Mapping[str, Any]) -> None:
+    """Makes durations depend on nothing but whether a symbol is a phone or a break.
+
+    Breaks have the emotion "emotion_none", the first row of its table; one coordinate of the table is made to say just
+    that. One unit of each layer of the duration predictor's LSTM passes it on, 0 for a phone and `high` for a break;
+    the last layer, which speaks of log(duration + 1), listens to this unit alone. All units compute as before.
+
+    Args:
+        state: Tensors by published name; changed.
+        params: Model.KanTtsSAMBERT.params.
+    """
+    emotions = state["emo_tokenizer.weight"]
+    emotions[:, 0] = 0.0
+    emotions[0, 0] = 1.0
+    # Input of the LSTM: the prenet's output, text, speaker, emotion.
+    emotion_column = params["dur_pred_prenet_units"][-1] + params["encoder_projection_units"] + params["speaker_units"]
+    predictor = "variance_adaptor.duration_predictor"
+    for layer, column in ((0, emotion_column), (1, 0)):
+        w_in, w_hidden, bias = (
+            state[f"{predictor}.lstm.{kind}_l{layer}"] for kind in ("weight_ih", "weight_hh", "bias_ih")
+        )
+        input_gate, forget_gate, cell, output_gate = range(0, w_in.shape[0], params["dur_pred_lstm_units"])
+        for gate, opening in (
+            (input_gate, SATURATED),
+            (forget_gate, -SATURATED),
+            (cell, 0.0),
+            (output_gate, SATURATED),
+        ):
+            w_in[gate], w_hidden[gate], bias[gate] = 0.0, 0.0, opening
+        w_in[cell, column] = SATURATED
+    high = math.tanh(1.0)
+    phone, pause = math.log(FRAMES_PER_PHONE + 1), math.log(FRAMES_PER_BREAK + 1)
+    state[f"{predictor}.fc.weight"].zero_()[0, 0] = (pause - phone) / high
+    state[f"{predictor}.fc.bias"].fill_(phone)
 
 
 def vocoder_state(shapes: Mapping[str, Sequence[int]], random: torch.Generator) -> dict[str, Tensor]:
