@@ -44,7 +44,7 @@ class Effort:
         num_calls: Requests of a mode per round at least.
         calls_per_caller: Likewise for each caller.
         repeats: Of each measurement of a stage.
-        windows: Of the vocoder that are tried alone.
+        windows: Of the vocoder that are tried as the only length, where nothing but the vocoder is measured.
         pairs: Requests per round over HTTP and in one process.
         rounds: Of the service.
     """
@@ -62,10 +62,10 @@ SENTENCE_15: Final = "您好，感谢您的来电，请问您有什么事？"
 SENTENCE_28: Final = "您的包裹已经到达小区门口的快递柜，请您在今天晚上以前取走它。"
 EFFORTS: Final = {
     "bundled": Effort(
-        sentence=SENTENCE_15, num_calls=48, calls_per_caller=6, repeats=9, windows=(64, 128, 256), pairs=12
+        sentence=SENTENCE_15, num_calls=48, calls_per_caller=6, repeats=9, windows=(64, 96, 128, 240, 480), pairs=12
     ),
     "full-size": Effort(
-        sentence=SENTENCE_28, num_calls=12, calls_per_caller=2, repeats=3, windows=(64, 128, 256), pairs=4
+        sentence=SENTENCE_28, num_calls=12, calls_per_caller=2, repeats=3, windows=(64, 96, 128, 240, 480), pairs=4
     ),
 }
 QUICK_EFFORTS: Final = {
@@ -158,7 +158,8 @@ class Benchmark:
             found["acoustic"] = stage.measure(sentence, others, effort.repeats)
             stage.close()
         if "vocoder" in stages:
-            found["vocoder"] = self._vocoder(folder, sentence).measure(effort.repeats, effort.windows)
+            windows = effort.windows if stages == ("vocoder",) else ()
+            found["vocoder"] = self._vocoder(folder, sentence).measure(effort.repeats, windows)
         return found
 
     def _vocoder(self, folder: VoiceFolder, sentence: Sentence) -> VocoderStage:

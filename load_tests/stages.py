@@ -262,7 +262,9 @@ class VocoderStage:
         lengths = {"settings": self._settings.window_frames} | {str(window): (window,) for window in windows}
         seconds: dict[str, Any] = {}
         for title, window_frames in lengths.items():
-            settings = self._settings.model_copy(update={"backend": name, "window_frames": window_frames})
+            # No warm-up of every length: only those that the sentence takes are timed, after a run that does not count.
+            change = {"backend": name, "window_frames": window_frames, "warm_up": False}
+            settings = self._settings.model_copy(update=change)
             try:
                 seconds[title] = self.seconds(settings, repeats)
             except SpeechError as error:
