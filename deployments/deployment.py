@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator
-from typing import Any
+import functools
+import inspect
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import aclosing
+from typing import Any, TypeVar, cast
 
 import ray
 from ray.exceptions import ActorDiedError, ActorUnavailableError, OwnerDiedError, RayTaskError, TaskCancelledError
@@ -20,6 +23,7 @@ from ray.serve.handle import DeploymentHandle
 from deployments.errors import ClientGone, Overloaded, ReplicaLost, SpeechError, SynthesisFailed
 from deployments.settings import Replicas
 
+Method = TypeVar("Method", bound=Callable[..., Any])
 LOST = (
     ActorDiedError,
     ActorUnavailableError,
@@ -77,6 +81,59 @@ def translate(error: BaseException) -> BaseException:
     return SynthesisFailed(f"A stage failed: {seen!r}.")
 
 
+def answering(method: Method) -> Method:
+    """Lets a stage's method send refusals as values, which `result_of` and `items_of` raise on the caller's side.
+
+    Serve writes a traceback for everything that a method raises, as many as callers like to cause. What has status 500
+    is a fault of ours and stays an exception. A refusal that comes in as an argument, in place of what the stage before
+    was to compute, is passed on.
+
+    Args:
+        method: A coroutine function or an async generator function; a refusal is the last item of the latter.
+    """
+    if inspect.isasyncgenfunction(method):
+        return cast(Method, _answering_in_items(method))
+
+    @functools.wraps(method)
+    async def answer(*args: Any) -> Any:
+        if (refusal := _refusal_among(args)) is not None:
+            return refusal
+        try:
+            return await cast(Awaitable[Any], method(*args))
+        except SpeechError as error:
+            return _refusal(error)
+
+    return cast(Method, answer)
+
+
+def _answering_in_items(method: Callable[..., AsyncGenerator[Any, None]]) -> Callable[..., AsyncGenerator[Any, None]]:
+    @functools.wraps(method)
+    async def answer(*args: Any) -> AsyncGenerator[Any, None]:
+        refusal = _refusal_among(args)
+        if refusal is None:
+            try:
+                async with aclosing(method(*args)) as items:
+                    async for item in items:
+                        yield item
+            except SpeechError as error:
+                refusal = _refusal(error)
+        if refusal is not None:
+            yield refusal
+
+    return answer
+
+
+def _refusal(error: SpeechError) -> SpeechError:
+    """The error as a value if it is a refusal; raises it otherwise."""
+    if error.status == SpeechError.status:
+        raise error
+    return error
+
+
+def _refusal_among(args: tuple[Any, ...]) -> SpeechError | None:
+    return next((arg for arg in args if isinstance(arg, SpeechError)), None)
+
+
 def inline(handle: DeploymentHandle[Any], *, stream: bool = False) -> DeploymentHandle[Any]:
     """The handle with messages sent inline instead of through the object store.
 
@@ -96,12 +153,15 @@ async def result_of(response: Any) -> Any:
         SpeechError: What went wrong, in our own tree.
     """
     try:
-        return await response
+        result = await response
     except asyncio.CancelledError:
         response.cancel()
         raise
     except Exception as error:
         raise translate(error) from None
+    if isinstance(result, SpeechError):
+        raise result
+    return result
 
 
 async def items_of(responses: Any) -> AsyncGenerator[Any, None]:
@@ -114,9 +174,13 @@ async def items_of(responses: Any) -> AsyncGenerator[Any, None]:
         SpeechError: What went wrong, in our own tree.
     """
     finished = False
+    refusal: SpeechError | None = None
     try:
         async for item in responses:
-            yield item
+            if isinstance(item, SpeechError):
+                refusal = item
+            else:
+                yield item
         finished = True
     except Exception as error:
         finished = True
@@ -124,3 +188,5 @@ async def items_of(responses: Any) -> AsyncGenerator[Any, None]:
     finally:
         if not finished:
             responses.cancel()
+    if refusal is not None:
+        raise refusal

@@ -13,7 +13,7 @@ from typing import Any
 from ray.serve.handle import DeploymentHandle
 from ray.util.metrics import Counter, Gauge
 
-from deployments.deployment import inline, items_of, result_of
+from deployments.deployment import answering, inline, items_of, result_of
 from deployments.errors import DeadlineExceeded, ReplicaLost, SpeechError
 from deployments.messages import (
     AcousticRequest,
@@ -66,6 +66,7 @@ class Normalizer:
         if self._starting is None:
             self._starting = asyncio.create_task(self._speaker.start())
 
+    @answering
     async def speak(self, request: SpeechRequest) -> AsyncGenerator[SpokenSegment, None]:
         """Yields the segments of a request in order, each as soon as it and all before it are done.
 
@@ -76,6 +77,7 @@ class Normalizer:
             async for segment in segments:
                 yield segment
 
+    @answering
     async def analyse(self, text: str, voice: str | None, normalize: bool) -> TextAnalysis:
         """What will be spoken, without speaking."""
         return await self._speaker.analyse(text, voice, normalize)

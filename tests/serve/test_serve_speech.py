@@ -123,6 +123,7 @@ def test_handle_raises_our_own_errors(speech, request_, error):
 
 
 async def test_refusals_over_http(speech):
+    before = num_tracebacks()
     async with speech.client() as client:
         for body, status, code in [
             ({"input": "好", "voice": "nobody"}, 400, "voice_not_found"),
@@ -133,6 +134,15 @@ async def test_refusals_over_http(speech):
         ]:
             response = await client.post("/v1/audio/speech", json=body)
             assert (response.status_code, response.json()["error"]["code"]) == (status, code), body
+        response = await client.post("/v1/text/analysis", json={"input": "！"})
+        assert (response.status_code, response.json()["error"]["code"]) == (400, "text_not_speakable")
+    assert num_tracebacks() == before
+
+
+def num_tracebacks():
+    """Tracebacks in the logs of all replicas."""
+    logs = Path(ray._private.worker._global_node.get_logs_dir_path()) / "serve"
+    return sum(path.read_text(encoding="utf-8").count("Traceback") for path in logs.glob("replica_*.log"))
 
 
 async def test_request_id_is_the_callers(speech):
