@@ -18,7 +18,26 @@ Count = Annotated[int, Field(ge=1)]
 
 
 class _Strict(BaseModel):
+    """Unknown keys are refused; a group that is given in part keeps its own defaults for the rest."""
+
     model_config = ConfigDict(frozen=True, extra="forbid")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _complete(cls, raw: Any) -> Any:
+        """Defaults of a group may differ by where it stands: those of the place hold, not those of its class."""
+        if not isinstance(raw, dict):
+            return raw
+        fields = cls.model_fields
+        return {key: _over(fields[key].default, value) if key in fields else value for key, value in raw.items()}
+
+
+def _over(default: Any, raw: Any) -> Any:
+    """What is given, with the rest of the default of a group."""
+    if not (isinstance(default, BaseModel) and isinstance(raw, dict)):
+        return raw
+    own = {key: getattr(default, key) for key in type(default).model_fields}
+    return own | {key: _over(own.get(key), value) for key, value in raw.items()}
 
 
 class Autoscaling(_Strict):
@@ -216,6 +235,9 @@ class NormalizerSettings(_Strict):
 class AcousticSettings(_BatchingStage):
     """Sambert: symbols to mel spectrogram."""
 
+    backend: Literal["auto", "torch", "onnxruntime"] = Field(
+        "auto", description="Runtime of the network; auto takes onnxruntime on a CPU where it is installed, else torch."
+    )
     max_frames: Count = Field(12_000, description="Mel frames of one segment; more is refused as synthesis_failed.")
     max_admission_cost: Count = Field(
         256, description="Padded tokens that are encoded between two decoder steps; more wait for the next step."

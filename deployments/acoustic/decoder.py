@@ -1,30 +1,29 @@
-"""Continuous batching: sequences join and leave the mel decoder between steps.
+"""Continuous batching: utterances join and leave the mel decoder between steps.
 
-All sequences share one timeline. Per layer there is one buffer of keys and values per row, with columns along the
-timeline: the memory of a sequence that joins at column c lies at columns c, c + 1, ...; keys and values of the step at
-column g are written at column g + W, W being the widest band in use. At column g both bands, [t - w, t] over a
-sequence's own steps and [t, t + w] over its memory, then lie in the same columns [g, g + W] for every row: one view, no
-gathering. A bias that changes only when rows come and go cuts it to each row's own band and life.
+Each step sees, for every utterance, a band of its own last steps and a band of its memory ahead. Both lie in rings: a
+step writes its keys and values where the oldest ones of its own ring lie, and the memory that comes into reach takes
+the place of what has gone out of it. What an attention weighs has no order, so nothing moves. A bias tells of every
+place of the rings whether a row may look there; rows may have bands of different widths.
 
-When the timeline is used up, what is still in reach moves to its start and the next stretch of memory is projected.
-So buffers do not grow with the length of a utterance.
+Memory is projected a stretch of steps ahead, for all rows at once. Buffers do not grow with the length of an utterance.
 
-Shapes: B rows in use, R rows there are, D decoder width, H heads, K width of one head, C columns, L layers,
-N steps of one sequence, F frames, M mel width.
+Shapes: B rows, R rows there is room for, D decoder width, H heads, W columns of the ring over own steps, V = W + 1 of
+the one over memory, L layers, N steps of one utterance, A steps of a stretch, C memory width, F frames, M mel width,
+r frames per step.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
+import numpy as np
 import torch
 from torch import Tensor
 
-from deployments.acoustic.fused import FusedDecoder
+from deployments.acoustic.fused import FusedDecoder, StepBuffers
 
-NUM_AHEAD = 64
-"""Steps between two moves of the timeline: few enough that projecting memory never stalls the rows for long."""
-NEVER = float("-inf")
+NUM_AHEAD = 32
+"""Steps of a stretch: few enough that projecting memory never stalls the rows for long."""
 
 
 class Utterance:
@@ -38,6 +37,7 @@ class Utterance:
     Attributes:
         num_steps: N.
         done: Whether all steps are made.
+        origin: Step of the decoder that is its first one.
     """
 
     def __init__(self, memory_NC: Tensor, band_width: int, mel_width: int) -> None:
@@ -45,15 +45,18 @@ class Utterance:
         self.band_width = band_width
         self.num_steps = memory_NC.shape[0]
         self.done = False
-        self.origin = 0  # column of its first step; negative once the timeline has moved past it
-        self.row = -1
+        self.origin = 0
         self._mel_width = mel_width
         self._pieces: list[Tensor] = []
 
     @property
     def end(self) -> int:
-        """Column after its last step."""
+        """Step of the decoder after its last one."""
         return self.origin + self.num_steps
+
+    def memory_between(self, first: int, last: int) -> Tensor:
+        """Its memory at the decoder's steps from first to before last, at or after its origin; none past its end."""
+        return self.memory_NC[first - self.origin : last - self.origin]
 
     def keep(self, made: Tensor) -> None:
         """Takes steps [n, r M] over from the decoder's buffer."""
@@ -71,33 +74,41 @@ class Utterance:
 
 
 class StepDecoder:
-    """Decodes many sequences together, one step of all of them at a time. Not for use by several threads.
+    """Decodes many utterances together, one step of all of them at a time. Not for use by several threads.
 
     Args:
         fused: Weights of the voice, shared.
-        num_ahead: Columns beyond the band.
+        bind: Prepares a runtime for a set of buffers and returns what makes one step on them; None takes torch.
+        num_ahead: Steps of a stretch.
     """
 
-    def __init__(self, fused: FusedDecoder, num_ahead: int = NUM_AHEAD) -> None:
+    def __init__(
+        self,
+        fused: FusedDecoder,
+        bind: Callable[[StepBuffers], Callable[[], None]] | None = None,
+        num_ahead: int = NUM_AHEAD,
+    ) -> None:
         self._fused = fused
+        self._bind = bind or fused.bind
         self._num_ahead = num_ahead
-        self._utterances: list[Utterance | None] = []
-        self._num_active = 0
-        self._column = 0
-        self._kept_column = 0
+        self._rows: list[Utterance] = []
+        self._now = 0  # steps made so far
+        self._base = 0  # first step of the stretch
+        self._kept = 0  # steps of which the frames are handed over
         self._next_end = 0
-        self._band = 0
-        self._allocate(1, 0)
+        self._buffers = StepBuffers(fused, 0, 1)
+        self._run: Callable[[], None] = lambda: None
+        self._memory, self._keys_values, self._made = self._ahead_of(1)
 
     @property
     def num_active(self) -> int:
         """Utterances that are not done."""
-        return self._num_active
+        return len(self._rows)
 
     @property
     def num_bytes(self) -> int:
         """Size of the buffers."""
-        return sum(buffer.nbytes for buffer in self._buffers())
+        return self._buffers.num_bytes + sum(tensor.nbytes for tensor in (self._memory, self._keys_values, self._made))
 
     @torch.inference_mode()
     def join(self, memories: Sequence[Tensor], band_widths: Sequence[int]) -> list[Utterance]:
@@ -110,50 +121,39 @@ class StepDecoder:
         Returns:
             Their handles.
         """
-        # Beyond its own length a band holds nothing.
-        joining = [
-            Utterance(memory_NC, min(band_width, memory_NC.shape[0] - 1), self._fused.mel_width)
-            for memory_NC, band_width in zip(memories, band_widths, strict=True)
-        ]
-        # Frames of the other rows made so far are handed over, so that all rows are kept from the same column on.
-        self._keep_frames()
-        widest = max((utterance.band_width for utterance in joining), default=0)
-        if not self._num_active:
-            self._column = self._kept_column = 0
-            self._utterances = []
-            self._fit(len(joining), widest)
-        elif widest > self._band:
-            self._move(widest)
-        holes = [row for row, other in enumerate(self._utterances) if other is None]
-        self._fit(self._num_active + len(joining), self._band)
-        for utterance in joining:
-            if holes:
-                utterance.row = holes.pop()
-                self._utterances[utterance.row] = utterance
-            else:
-                utterance.row = len(self._utterances)
-                self._utterances.append(utterance)
-            utterance.origin = self._column
-            self._num_active += 1
-            self._clear(utterance)
-        if joining:
-            self._project(joining, self._column)
-        self._find_next_end()
+        joining = []
+        for memory_NC, band_width in zip(memories, band_widths, strict=True):
+            # Beyond its own length a band holds nothing.
+            utterance = Utterance(memory_NC, min(band_width, memory_NC.shape[0] - 1), self._fused.mel_width)
+            utterance.origin = self._now
+            joining.append(utterance)
+        if not joining:
+            return []
+        self.hand_over()
+        had_rows, had_band = len(self._rows), self._buffers.band
+        band = max(1, had_band if had_rows else 1, *(utterance.band_width for utterance in joining))
+        self._arrange([*range(had_rows)], joining, band)
+        if not had_rows or band != had_band:
+            self._begin_stretch()
+        else:
+            self._project(had_rows)
         return joining
 
     def leave(self, utterance: Utterance) -> None:
         """Drops an utterance that is no longer wanted; one that is done or gone is left alone."""
-        if any(other is utterance for other in self._utterances):
-            self._release(utterance)
-            self._find_next_end()
+        self._drop([row for row, other in enumerate(self._rows) if other is utterance])
 
     def num_made(self, utterance: Utterance) -> int:
         """Steps made of an utterance that has not left."""
-        return utterance.num_steps if utterance.done else self._column - utterance.origin
+        return utterance.num_steps if utterance.done else self._now - utterance.origin
 
+    @torch.inference_mode()
     def hand_over(self) -> None:
         """Lets every utterance have the frames made so far."""
-        self._keep_frames()
+        if self._kept < self._now:
+            for row, utterance in enumerate(self._rows):
+                utterance.keep(self._made[self._kept - self._base : self._now - self._base, row])
+        self._kept = self._now
 
     @torch.inference_mode()
     def step(self) -> list[Utterance]:
@@ -162,151 +162,126 @@ class StepDecoder:
         Returns:
             Those that are done with it.
         """
-        self._close_holes()
-        rows, column, band = self._num_active, self._column, self._band
-        in_reach = slice(column, column + band + 1)
-        window = self._cache[:, :, :rows, :, in_reach].flatten(2, 3)
-        new = self._cache[:, :, :rows, : self._fused.num_heads, column + band]
-        bias = (self._band_bias[:rows] + self._life_bias[:rows, :, in_reach])[:, :, None]
-        bias = bias.expand(-1, -1, self._fused.num_heads, -1).reshape(window.shape[2], 1, -1)
-        made, before = self._fused(self._before[:rows], self._memory_in[column, :rows], window, new, bias)
-        self._made[column, :rows] = made
-        self._before[:rows] = before
-        self._column += 1
+        buffers, fused, rows = self._buffers, self._fused, len(self._rows)
+        place = self._now - self._base
+        entering = self._keys_values[:rows, place].permute(1, 2, 0, 3)
+        buffers.ahead[:, :, (self._now + buffers.band) % (buffers.band + 1)] = entering
+        buffers.memory_BD.copy_(self._memory[:rows, place])
+        self._set_bias()
+        self._run()
+        self._made[place, :rows] = buffers.out[:, : fused.step_width]
+        buffers.before_BP.copy_(buffers.out[:, fused.step_width :])
+        new = buffers.new.view(fused.num_layers, rows, 3, fused.width)
+        buffers.own[:, :, self._now % buffers.band] = new[:, :, 1:].transpose(1, 2)
+        self._now += 1
         finished: list[Utterance] = []
-        if self._column == self._next_end:
+        if self._now == self._next_end:
             finished = self._finish()
-        if self._num_active and self._column == self._num_ahead:
-            self._move(max(other.band_width for other in self._utterances if other is not None))
+        if self._rows and self._now == self._base + self._num_ahead:
+            self._next_stretch()
         return finished
 
     def _finish(self) -> list[Utterance]:
-        self._keep_frames()
-        finished = [other for other in self._utterances if other is not None and other.end == self._column]
+        self.hand_over()
+        ended = [row for row, utterance in enumerate(self._rows) if utterance.end == self._now]
+        finished = [self._rows[row] for row in ended]
         for utterance in finished:
-            self._release(utterance)
             utterance.done = True
-        self._find_next_end()
+        self._drop(ended)
         return finished
 
-    def _release(self, utterance: Utterance) -> None:
-        self._utterances[utterance.row] = None
-        self._num_active -= 1
-
-    def _find_next_end(self) -> None:
-        self._next_end = min((other.end for other in self._utterances if other is not None), default=-1)
-
-    def _keep_frames(self) -> None:
-        """Hands the frames in the buffer over to their sequences."""
-        for row, utterance in enumerate(self._utterances):
-            if utterance is not None and self._kept_column < self._column:
-                utterance.keep(self._made[self._kept_column : self._column, row])
-        self._kept_column = self._column
-
-    def _close_holes(self) -> None:
-        """Moves the last rows into the places of those that left, so that the rows in use come first."""
-        if self._num_active == len(self._utterances):
+    def _drop(self, leaving: list[int]) -> None:
+        """Frees rows; the last ones move into their places."""
+        if not leaving:
             return
-        self._keep_frames()
-        reach = slice(self._column, None)
-        for hole in range(self._num_active):
-            if self._utterances[hole] is not None:
-                continue
-            while self._utterances[-1] is None:
-                self._utterances.pop()
-            last = len(self._utterances) - 1
-            self._cache[:, :, hole, :, reach] = self._cache[:, :, last, :, reach]
-            for rows in (self._before, self._band_bias, self._life_bias):
-                rows[hole] = rows[last]
-            self._memory_in[reach, hole] = self._memory_in[reach, last]
-            utterance = self._utterances.pop()
-            assert utterance is not None
-            self._utterances[hole] = utterance
-            utterance.row = hole
-        del self._utterances[self._num_active :]
+        self.hand_over()
+        order = [*range(len(self._rows))]
+        for row in sorted(leaving, reverse=True):
+            last = order.pop()
+            if row < len(order):
+                order[row] = last
+        self._arrange(order, [], self._buffers.band)
 
-    def _allocate(self, num_rows: int, band: int) -> None:
-        """Makes zeroed buffers: a value under a bias of -inf still has to be finite."""
-        fused = self._fused
-        columns = band + self._num_ahead
-        weights = fused.w_in
-        head_width = fused.width // fused.num_heads
-        self._cache = weights.new_zeros(fused.num_layers, 2, num_rows, 2 * fused.num_heads, columns, head_width)
-        self._memory_in = weights.new_zeros(columns, num_rows, fused.width)
-        self._made = weights.new_zeros(self._num_ahead, num_rows, fused.step_width)
-        self._before = weights.new_zeros(num_rows, fused.start_P.shape[0])
-        self._band_bias = weights.new_zeros(num_rows, 2, band + 1)
-        self._life_bias = weights.new_zeros(num_rows, 2, columns)
-        self._band = band
+    @torch.inference_mode()
+    def _arrange(self, order: list[int], joining: list[Utterance], band: int) -> None:
+        """Buffers for some of the rows there are and new ones behind them.
 
-    def _fit(self, num_rows: int, band: int) -> None:
-        """Gives an idle decoder another band, or any decoder more rows; what is in the rows stays."""
-        had_rows = self._cache.shape[2]
-        if band != self._band:
-            self._allocate(max(num_rows, had_rows), band)
-        elif num_rows > had_rows:
-            old = self._buffers()
-            self._allocate(max(num_rows, 2 * had_rows), band)
-            for row_dim, source, target in zip((2, 1, 1, 0, 0, 0), old, self._buffers(), strict=True):
-                target.narrow(row_dim, 0, had_rows).copy_(source)
+        With another band the memory ahead has to be projected anew.
+        """
+        old, now = self._buffers, self._now
+        self._rows = [*(self._rows[row] for row in order), *joining]
+        self._next_end = min((utterance.end for utterance in self._rows), default=-1)
+        num_kept = len(order)
+        # A fresh row is zero: what a bias hides still has to be finite, and nothing of former rows may be seen.
+        new = self._buffers = StepBuffers(self._fused, len(self._rows), band)
+        self._bands = np.array([utterance.band_width for utterance in self._rows])
+        self._origins = np.array([utterance.origin for utterance in self._rows])
+        self._ends = np.array([utterance.end for utterance in self._rows])
+        new.before_BP[:num_kept] = old.before_BP[order]
+        new.before_BP[num_kept:] = self._fused.start_P
+        ages = range(1, min(band, old.band) + 1)
+        to, of = [(now - age) % band for age in ages], [(now - age) % old.band for age in ages]
+        new.own[:, :, to, :num_kept] = old.own[:, :, of][:, :, :, order]
+        if band == old.band:
+            new.ahead[:, :, :, :num_kept] = old.ahead[:, :, :, order]
+        room = self._memory.shape[0]
+        if len(self._rows) > room:
+            memory, keys_values = self._memory, self._keys_values
+            self._memory, self._keys_values, self._made = self._ahead_of(max(len(self._rows), 2 * room))
+            self._memory[:room], self._keys_values[:room] = memory, keys_values
+        for row, source in enumerate(order):
+            if row != source:
+                self._memory[row], self._keys_values[row] = self._memory[source], self._keys_values[source]
+        if self._rows:
+            self._run = self._bind(new)
 
-    def _buffers(self) -> tuple[Tensor, ...]:
-        return self._cache, self._memory_in, self._made, self._before, self._band_bias, self._life_bias
+    def _ahead_of(self, room: int) -> tuple[Tensor, Tensor, Tensor]:
+        """For so many rows: inputs of the first block, keys and values of memory, and frames, of one stretch."""
+        fused, zeros = self._fused, self._fused.w_in.new_zeros
+        shape = (room, self._num_ahead, fused.num_layers, 2, fused.width)
+        made = zeros(self._num_ahead, room, fused.step_width)
+        return zeros(room, self._num_ahead, fused.width), zeros(shape), made
 
-    def _clear(self, utterance: Utterance) -> None:
-        """Readies a row for a sequence that joins."""
-        row = utterance.row
-        # Nothing of the row's last sequence may be seen, not even through a weight of 0: it may be NaN.
-        self._cache[:, :, row].zero_()
-        self._before[row] = self._fused.start_P
-        self._set_bias(utterance)
+    def _next_stretch(self) -> None:
+        self.hand_over()
+        band = max(1, int(self._bands.max()))
+        if band < self._buffers.band:
+            self._arrange([*range(len(self._rows))], [], band)
+        self._begin_stretch()
 
-    def _set_bias(self, utterance: Utterance) -> None:
-        row, band, width = utterance.row, self._band, utterance.band_width
-        self._band_bias[row] = NEVER
-        self._band_bias[row, 0, band - width :] = 0.0
-        self._band_bias[row, 1, : width + 1] = 0.0
-        self._life_bias[row] = 0.0
-        self._life_bias[row, 0, : max(0, utterance.origin + band)] = NEVER
-        self._life_bias[row, 1, max(0, utterance.end) :] = NEVER
+    def _begin_stretch(self) -> None:
+        """Starts a stretch at the next step; all frames made are handed over."""
+        self._base = self._now
+        self._project(0)
 
-    def _project(self, utterances: list[Utterance], first: int) -> None:
-        """Fills the memory columns from `first` on."""
-        columns = self._memory_in.shape[0]
-        num = columns - first
-        width = utterances[0].memory_NC.shape[1]
-        memory_BNC = self._memory_in.new_zeros(len(utterances), num, width)
-        for index, utterance in enumerate(utterances):
-            part = utterance.memory_NC[first - utterance.origin :][:num]
-            memory_BNC[index, : part.shape[0]] = part
-        memory_in_BND, keys_values = self._fused.project(memory_BNC)
-        heads = self._fused.num_heads
-        for index, utterance in enumerate(utterances):
-            self._memory_in[first:, utterance.row] = memory_in_BND[index]
-            self._cache[:, :, utterance.row, heads:, first:] = keys_values[index].permute(1, 2, 3, 0, 4)
+    def _project(self, first_row: int) -> None:
+        """Fills what rows need of their memory from the next step to the end of the stretch."""
+        fused, band = self._fused, self._buffers.band
+        place = self._now - self._base
+        num = self._num_ahead - place + band
+        memories = [utterance.memory_between(self._now, self._now + num) for utterance in self._rows[first_row:]]
+        memory_BAC = memories[0].new_zeros(len(memories), num, memories[0].shape[1])
+        for index, memory_AC in enumerate(memories):
+            memory_BAC[index, : len(memory_AC)] = memory_AC
+        memory_in_BAD, keys_values = fused.project(memory_BAC)
+        rows = slice(first_row, len(self._rows))
+        self._memory[rows, place:] = memory_in_BAD[:, : num - band]
+        self._keys_values[rows, place:] = keys_values[:, band:]
+        in_reach = [(self._now + column) % (band + 1) for column in range(band)]
+        self._buffers.ahead[:, :, in_reach, rows] = keys_values[:, :band].permute(2, 3, 1, 0, 4)
 
-    def _move(self, band: int) -> None:
-        """Moves the timeline on to the present and gives it room for a band of another width."""
-        self._keep_frames()
-        self._close_holes()
-        rows, column, heads, old_band = self._num_active, self._column, self._fused.num_heads, self._band
-        reach = min(band, old_band)
-        own = self._cache[:, :, :rows, :heads, column + old_band - reach : column + old_band].clone()
-        ahead = self._cache[:, :, :rows, heads:, column:].clone()
-        memory_in, before = self._memory_in[column:, :rows].clone(), self._before[:rows].clone()
-        if band != old_band:
-            self._allocate(self._cache.shape[2], band)
-        columns = self._memory_in.shape[0]
-        known = min(ahead.shape[4], columns)
-        self._cache[:, :, :rows, :heads, band - reach : band] = own
-        self._cache[:, :, :rows, heads:, :known] = ahead[:, :, :, :, :known]
-        self._memory_in[:known, :rows] = memory_in[:known]
-        self._before[:rows] = before
-        active = [utterance for utterance in self._utterances if utterance is not None]
-        for utterance in active:
-            utterance.origin -= column
-            self._set_bias(utterance)
-        self._column = self._kept_column = 0
-        self._find_next_end()
-        if known < columns:
-            self._project(active, known)
+    def _set_bias(self) -> None:
+        """Where each row may look at the step to come: as far as its band and its life reach, and at itself."""
+        band, now = self._buffers.band, self._now
+        back = np.minimum(self._bands, now - self._origins)
+        forth = np.minimum(self._bands, self._ends - 1 - now)
+        if self._buffers.is_open and back.min() == band == forth.min():
+            return
+        age_W = (now - 1 - np.arange(band)) % band + 1
+        distance_V = (np.arange(band + 1) - now) % (band + 1)
+        bias = np.zeros((band + 1, len(self._rows), 2), dtype=np.float32)
+        bias[:band, :, 0][age_W[:, None] > back] = -np.inf
+        bias[:, :, 1][distance_V[:, None] > forth] = -np.inf
+        self._buffers.is_open = not bias.any()
+        by_kind = self._buffers.bias.view(*bias.shape, -1)
+        by_kind.copy_(torch.from_numpy(bias)[..., None])

@@ -72,7 +72,7 @@ class TextEncoder(nn.Module):
         self.tone_emb = nn.Embedding(sizes.tones, sizes.embedding)
         self.syllable_flag_emb = nn.Embedding(sizes.syllable_flags, sizes.embedding)
         self.ws_emb = nn.Embedding(sizes.word_segments, sizes.embedding)
-        self.ling_enc = LinguisticEncoder(sizes)
+        self.ling_enc: nn.Module = LinguisticEncoder(sizes)
         self.ling_proj = nn.Linear(sizes.encoder_width, sizes.text, bias=False)
 
     def forward(self, ling_BT4: Tensor, mask_BT: Tensor) -> Tensor:

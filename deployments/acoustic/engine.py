@@ -20,7 +20,7 @@ class AcousticEngine:
 
     Args:
         folders: The voices to serve.
-        settings: Of the stage; the number of threads is the process's business and set by whoever owns it.
+        settings: Of the stage; the number of torch's threads is the process's business, set by whoever owns it.
         device: "cpu", "cuda" or "cuda:0".
 
     Raises:
@@ -28,7 +28,7 @@ class AcousticEngine:
     """
 
     def __init__(self, folders: Sequence[VoiceFolder], settings: AcousticSettings, device: str) -> None:
-        voices = {folder.name: AcousticVoice(folder, device) for folder in folders}
+        voices = {folder.name: AcousticVoice(folder, device, settings.backend, settings.threads) for folder in folders}
         self._counts = new_counts()
         self._loop: WorkLoop[AcousticRequest, MelSpectrogram] = WorkLoop(
             make_stepper=lambda: AcousticStepper(voices, settings, self._counts),

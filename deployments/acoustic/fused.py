@@ -1,10 +1,12 @@
 """One decoder step as few operations as possible: the network's weights, multiplied out once.
 
-Shapes: B rows (sequences), D decoder width, H heads, K width of one head, W columns of the band, C memory width,
-L layers, N memory steps, P width of the first prenet layer, M mel width, r frames per step.
+Shapes: B rows (utterances), D decoder width, H heads, W own steps in reach, V = W + 1 memory steps in reach, C memory
+width, L layers, N memory steps, P width of the first prenet layer, M mel width, r frames per step.
 """
 
 from __future__ import annotations
+
+from collections.abc import Callable
 
 import torch
 from torch import Tensor, nn
@@ -36,6 +38,10 @@ def _laid_out(tensor: Tensor) -> Tensor:
     if tensor.dim() == 2 and tensor.shape[0] > tensor.shape[1]:
         return tensor.t().contiguous().t()
     return tensor.contiguous()
+
+
+def _normed(x_BD: Tensor) -> Tensor:
+    return F.layer_norm(x_BD, x_BD.shape[1:], eps=LAYER_NORM_EPS)
 
 
 class FusedBlock(nn.Module):
@@ -77,28 +83,29 @@ class FusedBlock(nn.Module):
     def _keep(self, name: str, tensor: Tensor) -> None:
         self.register_buffer(name, _laid_out(tensor))
 
-    def forward(self, x_BD: Tensor, keys: Tensor, values: Tensor, new_2BHK: Tensor, bias: Tensor) -> Tensor:
+    def forward(self, x_BD: Tensor, own: Tensor, ahead: Tensor, bias: Tensor, new_1BE: Tensor) -> Tensor:
         """One step of one block.
 
         Args:
             x_BD: [B, D].
-            keys: [B 2H, W, K]; of each row the heads over its own steps, then the heads over memory.
-            values: As keys.
-            new_2BHK: [2, B, H, K], where key and value of this step belong; a view into keys and values.
-            bias: [B 2H, 1, W], 0 where a head may look and -inf elsewhere.
+            own: [2, W, B, D], keys and values of own steps in reach.
+            ahead: [2, V, B, D], keys and values of memory in reach.
+            bias: [V, B, 2H], 0 where a head may look and -inf elsewhere; heads over own steps first, this one last.
+            new_1BE: [1, B, 3D], filled with query, key and value of this step.
 
         Returns:
             [B, D].
         """
-        rows = x_BD.shape[0]
-        qkv_BD = F.linear(F.layer_norm(x_BD, (self.width,), eps=LAYER_NORM_EPS), self.w_qkv, self.b_qkv)
-        queries = qkv_BD.view(rows, 3, self.num_heads, -1)
-        new_2BHK.copy_(queries[:, 1:].transpose(0, 1))
-        twice = queries[:, :1].expand(-1, 2, -1, -1).reshape(keys.shape[0], 1, -1)
-        weights = torch.baddbmm(bias, twice, keys.transpose(1, 2)).softmax(2)
-        attended_BD = torch.bmm(weights, values).view(rows, 2 * self.width)
+        torch.addmm(self.b_qkv, _normed(x_BD), self.w_qkv.t(), out=new_1BE[0])
+        query_1BD, key_1BD, value_1BD = new_1BE.chunk(3, dim=2)
+        by_head = (-1, x_BD.shape[0], 2 * self.num_heads, self.width // self.num_heads)
+        keys = torch.cat([torch.cat([own[0], key_1BD]), ahead[0]], dim=2).view(by_head)
+        values = torch.cat([torch.cat([own[1], value_1BD]), ahead[1]], dim=2).view(by_head)
+        query = torch.cat([query_1BD, query_1BD], dim=2).view(by_head)
+        weights = ((keys * query).sum(3) + bias).softmax(0)
+        attended_BD = (weights[..., None] * values).sum(0).flatten(1)
         x_BD = x_BD + F.linear(attended_BD, self.w_out, self.b_out)
-        inner = F.linear(F.layer_norm(x_BD, (self.width,), eps=LAYER_NORM_EPS), self.w_1, self.b_1).relu_()
+        inner = F.linear(_normed(x_BD), self.w_1, self.b_1).relu_()
         return x_BD + F.linear(inner, self.w_2, self.b_2)
 
 
@@ -154,36 +161,61 @@ class FusedDecoder(nn.Module):
             memory_NC: [..., N, C].
 
         Returns:
-            Input of the first block without the prenet's part [..., N, D], and keys and values
-            [..., N, L, 2, H, K].
+            Input of the first block without the prenet's part [..., N, D], and keys and values [..., N, L, 2, D].
         """
         projected = F.linear(memory_NC, self.w_memory, self.b_memory)
         keys_values = projected[..., self.width :]
-        shape = (*keys_values.shape[:-1], self.num_layers, 2, self.num_heads, -1)
-        return projected[..., : self.width], keys_values.reshape(shape)
+        return projected[..., : self.width], keys_values.reshape(
+            *keys_values.shape[:-1], self.num_layers, 2, self.width
+        )
 
-    def forward(
-        self, before_BP: Tensor, memory_BD: Tensor, window: Tensor, new: Tensor, bias: Tensor
-    ) -> tuple[Tensor, Tensor]:
-        """One step of all rows.
-
-        Args:
-            before_BP: [B, P], the step before as the first prenet layer hears it, before its ReLU.
-            memory_BD: [B, D], this step's memory as the first block's input.
-            window: [L, 2, B 2H, W, K], keys and values of the band; see FusedBlock.
-            new: [L, 2, B, H, K], views into window where this step's own keys and values belong.
-            bias: [B 2H, 1, W]; see FusedBlock.
-
-        Returns:
-            Frames of this step [B, r M] and before_BP of the next one.
-        """
-        hidden = before_BP.relu()
+    def forward(self, buffers: StepBuffers) -> None:
+        """One step of all rows: reads and fills the buffers."""
+        hidden = buffers.before_BP.relu()
         for layer in self.prenet:
             hidden = layer(hidden).relu_()
-        x_BD = torch.addmm(memory_BD, hidden, self.w_in.t())
-        keys, values = window.unbind(1)
-        layer_keys, layer_values, layer_new = keys.unbind(0), values.unbind(0), new.unbind(0)
+        x_BD = torch.addmm(buffers.memory_BD, hidden, self.w_in.t())
         for index, block in enumerate(self.blocks):
-            x_BD = block(x_BD, layer_keys[index], layer_values[index], layer_new[index], bias)
-        out = F.linear(F.layer_norm(x_BD, (self.width,), eps=LAYER_NORM_EPS), self.w_out, self.b_out)
-        return out[:, : self.step_width], out[:, self.step_width :]
+            x_BD = block(x_BD, buffers.own[index], buffers.ahead[index], buffers.bias, buffers.new[index])
+        torch.addmm(self.b_out, _normed(x_BD), self.w_out.t(), out=buffers.out)
+
+    def bind(self, buffers: StepBuffers) -> Callable[[], None]:
+        """What makes one step on these buffers, in torch."""
+        return lambda: self(buffers)
+
+
+class StepBuffers:
+    """What one step of some rows reads and fills; the places stay while the rows do, so that runtimes may hold them.
+
+    Args:
+        fused: The decoder.
+        num_rows: B.
+        band: W, at least 1.
+
+    Attributes:
+        before_BP: Read: the step before as the first prenet layer hears it, before its ReLU.
+        memory_BD: Read: this step's memory as the first block's input.
+        own: Read: [L, 2, W, B, D], keys and values of own steps in reach, in any order.
+        ahead: Read: [L, 2, V, B, D], keys and values of memory in reach, in any order.
+        bias: Read: [V, B, 2H]; see FusedBlock.
+        out: Filled: [B, r M + P], the frames of this step and before_BP of the next one.
+        new: Filled: [L, 1, B, 3D], query, key and value of this step.
+        is_open: Whether the bias is all 0; whoever writes the bias says so.
+    """
+
+    def __init__(self, fused: FusedDecoder, num_rows: int, band: int) -> None:
+        zeros = fused.w_in.new_zeros
+        self.band = band
+        self.before_BP = zeros(num_rows, fused.start_P.shape[0])
+        self.memory_BD = zeros(num_rows, fused.width)
+        self.own = zeros(fused.num_layers, 2, band, num_rows, fused.width)
+        self.ahead = zeros(fused.num_layers, 2, band + 1, num_rows, fused.width)
+        self.bias = zeros(band + 1, num_rows, 2 * fused.num_heads)
+        self.out = zeros(num_rows, fused.w_out.shape[0])
+        self.new = zeros(fused.num_layers, 1, num_rows, 3 * fused.width)
+        self.is_open = True
+
+    @property
+    def num_bytes(self) -> int:
+        """Size of all of them."""
+        return sum(tensor.nbytes for tensor in vars(self).values() if isinstance(tensor, Tensor))

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
 import torch
 from torch import Tensor
@@ -22,21 +23,90 @@ from deployments.acoustic.fsmn import FsmnFeedForward, MemoryBlock
 from deployments.acoustic.mel_decoder import PostNet
 
 
-class _Layer:
-    """One layer of the FSMN encoder: what it looks back on and how far it looks ahead."""
+class LayerReach:
+    """One layer of the FSMN encoder: what it looks back on and how far it looks ahead.
+
+    Args:
+        feed_forward: Its projections.
+        memory: Its memory block.
+
+    Attributes:
+        in_width: Width of its input.
+        width: Width of its output.
+        back: Frames before the one it works on.
+        lag: Frames behind it.
+        kept: Frames that it has to keep, of all that it was fed.
+    """
 
     def __init__(self, feed_forward: FsmnFeedForward, memory: MemoryBlock) -> None:
-        self.project = feed_forward
         self.in_width, self.width = feed_forward.w_1.in_channels, feed_forward.w_2.out_channels
         self.back, ahead = memory.padding
         self.lag = max(0, ahead)
         self.kept = self.back + self.lag
-        self._convolution = memory.conv_dw
 
-    def remember(self, joined_BFD: Tensor, num: int) -> Tensor:
-        """The memory block on [B, kept + num, D], which gives [B, num, D]."""
-        around_BFD: Tensor = self._convolution(joined_BFD.transpose(1, 2)).transpose(1, 2)
-        return around_BFD[:, :num] + joined_BFD[:, self.back :][:, :num]
+
+class PostNetKernels(Protocol):
+    """The computations of the post-net in some runtime; RunningPostNet does the rest."""
+
+    def layer(self, index: int, x_BFI: Tensor, before_BKD: Tensor, inside_BF1: Tensor) -> tuple[Tensor, Tensor]:
+        """One layer without the addition of its input.
+
+        Args:
+            index: Of the layer.
+            x_BFI: [B, F, I], its next inputs.
+            before_BKD: [B, K, D], what it keeps.
+            inside_BF1: float32 [B, F, 1], 1 where the utterance is and 0 elsewhere.
+
+        Returns:
+            [B, K + F, D], what it keeps and what came to it; and [B, F, D], its output as many frames late as it lags.
+        """
+
+    def lstm(
+        self, x_BFD: Tensor, length_B: Tensor, hidden_BD: Tensor, cell_BD: Tensor
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        """The LSTM run on over length_B frames (int64, on the CPU, each at least 1), and its projection.
+
+        Returns:
+            [B, F, M]; hidden state and cell [B, D] after the last frame of each.
+        """
+
+
+class TorchKernels:
+    """The computations in torch, on any device.
+
+    Args:
+        postnet: The network's post-net.
+    """
+
+    def __init__(self, postnet: PostNet) -> None:
+        self._postnet = postnet
+        self._layers = layers_of(postnet)
+
+    def layer(self, index: int, x_BFI: Tensor, before_BKD: Tensor, inside_BF1: Tensor) -> tuple[Tensor, Tensor]:
+        """See PostNetKernels."""
+        feed_forward, memory = self._layers[index]
+        num, back = x_BFI.shape[1], memory.padding[0]
+        joined_BFD = torch.cat([before_BKD, feed_forward(x_BFI) * inside_BF1], dim=1)
+        around_BFD = memory.conv_dw(joined_BFD.transpose(1, 2)).transpose(1, 2)
+        return joined_BFD, around_BFD[:, :num] + joined_BFD[:, back : back + num]
+
+    def lstm(
+        self, x_BFD: Tensor, length_B: Tensor, hidden_BD: Tensor, cell_BD: Tensor
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        """See PostNetKernels."""
+        packed = pack_padded_sequence(x_BFD, length_B, batch_first=True, enforce_sorted=False)
+        run, (hidden_1BD, cell_1BD) = self._postnet.lstm(packed, (hidden_BD[None], cell_BD[None]))
+        detail_BFM = self._postnet.fc(pad_packed_sequence(run, batch_first=True)[0])
+        return detail_BFM, hidden_1BD[0], cell_1BD[0]
+
+
+def layers_of(postnet: PostNet) -> list[tuple[FsmnFeedForward, MemoryBlock]]:
+    """Projections and memory block of each layer of the FSMN encoder."""
+    return [
+        (feed_forward, memory)
+        for feed_forward, memory in zip(postnet.fsmn.ffn_lst, postnet.fsmn.memory_block_lst, strict=True)
+        if isinstance(feed_forward, FsmnFeedForward) and isinstance(memory, MemoryBlock)
+    ]
 
 
 @dataclass(slots=True, kw_only=True)
@@ -67,15 +137,13 @@ class RunningPostNet:
 
     Args:
         postnet: The network's post-net.
+        kernels: Its computations; None takes torch.
     """
 
-    def __init__(self, postnet: PostNet) -> None:
+    def __init__(self, postnet: PostNet, kernels: PostNetKernels | None = None) -> None:
         self._postnet = postnet
-        self._layers = [
-            _Layer(feed_forward, memory)
-            for feed_forward, memory in zip(postnet.fsmn.ffn_lst, postnet.fsmn.memory_block_lst, strict=True)
-            if isinstance(feed_forward, FsmnFeedForward) and isinstance(memory, MemoryBlock)
-        ]
+        self._kernels = kernels or TorchKernels(postnet)
+        self._layers = [LayerReach(feed_forward, memory) for feed_forward, memory in layers_of(postnet)]
         self.lookahead = sum(layer.lag for layer in self._layers)
 
     def start(self, num_frames: int) -> PostNetState:
@@ -130,28 +198,26 @@ class RunningPostNet:
         length_B1 = torch.tensor([[state.num_frames] for state in states])
         for index, layer in enumerate(self._layers):
             frame_BF = firsts[:, None] + torch.arange(num)
-            outside_BF1 = ((frame_BF < 0) | (frame_BF >= length_B1))[..., None].to(x_BFI.device)
-            y_BFD = layer.project(x_BFI).masked_fill(outside_BF1, 0.0)
+            inside_BF1 = ((frame_BF >= 0) & (frame_BF < length_B1))[..., None].to(x_BFI)
+            before_BKD = torch.stack([state.projected[index] for state in states])
+            joined_BFD, out_BFD = self._kernels.layer(index, x_BFI, before_BKD, inside_BF1)
             inputs_BFI = torch.cat([torch.stack([state.inputs[index] for state in states]), x_BFI], dim=1)
-            joined_BFD = torch.cat([torch.stack([state.projected[index] for state in states]), y_BFD], dim=1)
             for row, (state, mel_FM) in enumerate(zip(states, fed, strict=True)):
                 state.inputs[index] = inputs_BFI[row, len(mel_FM) :][: layer.lag]
                 state.projected[index] = joined_BFD[row, len(mel_FM) :][: layer.kept]
-            out_BFD = layer.remember(joined_BFD, num)
             firsts = firsts - layer.lag
             x_BFI = out_BFD + inputs_BFI[:, :num] if layer.in_width == layer.width else out_BFD
         return x_BFI, firsts.tolist()
 
     def _detail(self, states: Sequence[PostNetState], encoded: Sequence[Tensor]) -> list[Tensor]:
         """The LSTM run on and its projection: [n, D] of each utterance to [n, M]."""
-        lengths = torch.tensor([len(x_FD) for x_FD in encoded])
-        packed = pack_padded_sequence(
-            pad_sequence(list(encoded), batch_first=True), lengths, batch_first=True, enforce_sorted=False
+        lengths = [len(x_FD) for x_FD in encoded]
+        detail_BFM, hidden_BD, cell_BD = self._kernels.lstm(
+            pad_sequence(list(encoded), batch_first=True),
+            torch.tensor(lengths),
+            torch.stack([state.hidden_D for state in states]),
+            torch.stack([state.cell_D for state in states]),
         )
-        hidden_1BD = torch.stack([state.hidden_D for state in states])[None]
-        cell_1BD = torch.stack([state.cell_D for state in states])[None]
-        run, (hidden_1BD, cell_1BD) = self._postnet.lstm(packed, (hidden_1BD, cell_1BD))
-        for state, hidden_D, cell_D in zip(states, hidden_1BD[0], cell_1BD[0], strict=True):
+        for state, hidden_D, cell_D in zip(states, hidden_BD, cell_BD, strict=True):
             state.hidden_D, state.cell_D = hidden_D, cell_D
-        detail_BFM = self._postnet.fc(pad_packed_sequence(run, batch_first=True)[0])
-        return [detail_FM[:length] for detail_FM, length in zip(detail_BFM, lengths.tolist(), strict=True)]
+        return [detail_FM[:length] for detail_FM, length in zip(detail_BFM, lengths, strict=True)]

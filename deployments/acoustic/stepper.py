@@ -44,7 +44,7 @@ class AcousticStepper:
         self._settings = settings
         self._counts = new_counts() if counts is None else counts
         self._arrived: list[Work] = []
-        self._decoders = {name: StepDecoder(voice.fused) for name, voice in voices.items()}
+        self._decoders = {name: StepDecoder(voice.fused, voice.runtime.bind_step) for name, voice in voices.items()}
         self._speaking: dict[str, list[Work]] = {name: [] for name in voices}
         self._turns = list(voices)
 

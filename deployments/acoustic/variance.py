@@ -39,6 +39,7 @@ class VariancePredictor(nn.Module):
         lstm_width: int,
     ) -> None:
         super().__init__()
+        self.in_width = in_width
         self.fsmn = FsmnEncoder(in_width, inner_width, memory_width, num_layers, filter_size, shift)
         self.blstm = nn.LSTM(memory_width, lstm_width, batch_first=True, bidirectional=True)
         self.fc = nn.Linear(2 * lstm_width, 1)
@@ -197,9 +198,9 @@ class VarianceAdaptor(nn.Module):
         duration_lstm_width: int,
     ) -> None:
         super().__init__()
-        self.pitch_predictor = VariancePredictor(in_width, *predictor)
-        self.energy_predictor = VariancePredictor(in_width, *predictor)
-        self.duration_predictor = DurationPredictor(in_width, prenet_widths, duration_lstm_width)
+        self.pitch_predictor: nn.Module = VariancePredictor(in_width, *predictor)
+        self.energy_predictor: nn.Module = VariancePredictor(in_width, *predictor)
+        self.duration_predictor: nn.Module = DurationPredictor(in_width, prenet_widths, duration_lstm_width)
         self.dur_position_encoder = FrameSinusoid(text_width)
         self.pitch_emb = nn.Conv1d(1, text_width, 9, padding=4)
         self.energy_emb = nn.Conv1d(1, text_width, 9, padding=4)

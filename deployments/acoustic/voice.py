@@ -14,6 +14,7 @@ from torch.nn.utils.rnn import pad_sequence
 from deployments.acoustic.checkpoint import load_sambert
 from deployments.acoustic.fused import FusedDecoder
 from deployments.acoustic.running_postnet import RunningPostNet
+from deployments.acoustic.runtime import choose_runtime
 from deployments.acoustic.sambert import Encoded, Sambert, Tokens
 from deployments.errors import InvalidRequest
 from deployments.messages import AcousticRequest
@@ -34,15 +35,18 @@ class AcousticVoice:
     Args:
         folder: The voice.
         device: Where it runs.
+        backend: See choose_runtime.
+        threads: CPU threads of onnxruntime.
     """
 
-    def __init__(self, folder: VoiceFolder, device: str) -> None:
+    def __init__(self, folder: VoiceFolder, device: str, backend: str = "auto", threads: int = 1) -> None:
         self.name = folder.name
         self.device = torch.device(device)
         self.network: Sambert = load_sambert(folder).to(self.device)
         with torch.inference_mode():
             self.fused = FusedDecoder(self.network.mel_decoder.mel_dec)
-        self.postnet = RunningPostNet(self.network.mel_postnet)
+        self.runtime = choose_runtime(self.network, self.fused, backend, threads)
+        self.postnet = RunningPostNet(self.network.mel_postnet, self.runtime.kernels)
         self._symbols = folder.symbols
         emotions = folder.symbols.emotion
         self._no_emotion = emotions.index(NO_EMOTION) if NO_EMOTION in emotions else -1

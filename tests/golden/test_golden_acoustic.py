@@ -11,6 +11,8 @@ import yaml
 from deployments.acoustic.checkpoint import build_sambert
 from deployments.acoustic.decoder import StepDecoder
 from deployments.acoustic.fused import FusedDecoder
+from deployments.acoustic.running_postnet import RunningPostNet
+from deployments.acoustic.runtime import choose_runtime
 from deployments.acoustic.sambert import Sambert, Tokens
 from deployments.voices.checkpoint import read_tensors
 
@@ -83,22 +85,30 @@ def test_every_case_alone_in_the_plain_form(golden):
             )
 
 
+@pytest.mark.parametrize("backend", ["torch", "onnxruntime"])
 @torch.inference_mode()
-def test_all_cases_as_one_batch_in_the_step_decoder(golden):
+def test_all_cases_as_one_batch_in_the_step_decoder(golden, backend):
     network, cases, expected = golden
+    fused = FusedDecoder(network.mel_decoder.mel_dec)
+    runtime = choose_runtime(network, fused, backend, threads=1)
     encoded = network.encode(tokens_of(expected, list(range(len(cases)))))
-    decoder = StepDecoder(FusedDecoder(network.mel_decoder.mel_dec))
+    decoder = StepDecoder(fused, runtime.bind_step)
     utterances = decoder.join(network.unroll(encoded), encoded.band_B.tolist())
     while decoder.num_active:
         decoder.step()
     before_BFM = torch.nn.utils.rnn.pad_sequence([utterance.frames() for utterance in utterances], batch_first=True)
-    mel_BFM = network.mel_postnet(before_BFM, encoded.repeats_BT.sum(1))
+    postnet = RunningPostNet(network.mel_postnet, runtime.kernels)
+    lengths = encoded.repeats_BT.sum(1).tolist()
+    states = [postnet.start(num_frames) for num_frames in lengths]
+    mel_BFM = postnet.advance(
+        states, [before_FM[:length] for before_FM, length in zip(before_BFM, lengths, strict=True)]
+    )
     for case, described in enumerate(cases):
         check_encoded(encoded, case, case, expected, described)
         num_frames = described["frames"]
         for key, found_BFM in (("mel_before_postnet", before_BFM), ("mel", mel_BFM)):
             np.testing.assert_allclose(
-                found_BFM[case, :num_frames],
+                found_BFM[case][:num_frames],
                 expected[f"{case}.{key}"],
                 rtol=0,
                 atol=TOLERANCE,

@@ -20,6 +20,17 @@ def memory_of(network, num_steps: int, seed: int) -> torch.Tensor:
     return torch.randn(num_steps, width, generator=torch.Generator().manual_seed(seed))
 
 
+@pytest.fixture(scope="module", params=["torch", "onnxruntime"])
+def decoder_of(request, voice):
+    """Makes step decoders of the voice in either runtime."""
+    bind = voice.fused.bind if request.param == "torch" else voice.runtime.bind_step
+
+    def build(num_ahead: int) -> StepDecoder:
+        return StepDecoder(voice.fused, bind, num_ahead)
+
+    return build
+
+
 def run(decoder: StepDecoder) -> None:
     while decoder.num_active:
         decoder.step()
@@ -44,8 +55,8 @@ def decode_alone(network, num_steps: int, band_width: int, seed: int) -> torch.T
 
 @settings(max_examples=8, derandomize=True, deadline=None, database=None)
 @given(schedules(), st.sampled_from([1, 3, 8, 64]))
-def test_each_utterance_decodes_as_if_alone(voice, network, schedule, num_ahead):
-    decoder = StepDecoder(voice.fused, num_ahead)
+def test_each_utterance_decodes_as_if_alone(decoder_of, network, schedule, num_ahead):
+    decoder = decoder_of(num_ahead)
     arrivals = sorted(enumerate(schedule), key=lambda entry: entry[1][2])
     utterances, drops = {}, {}
     now = 0
@@ -74,8 +85,8 @@ def test_each_utterance_decodes_as_if_alone(voice, network, schedule, num_ahead)
         torch.testing.assert_close(utterances[seed].frames(), expected, rtol=0, atol=TOLERANCE)
 
 
-def test_an_utterance_with_nan_spoils_no_other_and_no_later_one(voice, network):
-    decoder = StepDecoder(voice.fused, 8)
+def test_an_utterance_with_nan_spoils_no_other_and_no_later_one(decoder_of, network):
+    decoder = decoder_of(8)
     broken = memory_of(network, 20, 0)
     broken[3] = float("nan")
     _, beside = decoder.join([broken, memory_of(network, 30, 1)], [2, 5])
@@ -88,7 +99,7 @@ def test_an_utterance_with_nan_spoils_no_other_and_no_later_one(voice, network):
 
 
 def test_frames_come_while_later_ones_are_made(voice, network):
-    decoder = StepDecoder(voice.fused, 4)
+    decoder = StepDecoder(voice.fused, num_ahead=4)
     (utterance,) = decoder.join([memory_of(network, 11, 0)], [2])
     for _ in range(9):
         decoder.step()
@@ -100,7 +111,7 @@ def test_frames_come_while_later_ones_are_made(voice, network):
 
 def test_buffers_do_not_grow_with_the_length(voice, network):
     def size_after(num_steps: int) -> int:
-        decoder = StepDecoder(voice.fused, 16)
+        decoder = StepDecoder(voice.fused, num_ahead=16)
         decoder.join([memory_of(network, num_steps, 0)], [3])
         run(decoder)
         return decoder.num_bytes
@@ -109,7 +120,7 @@ def test_buffers_do_not_grow_with_the_length(voice, network):
 
 
 def test_a_wide_band_is_forgotten_after_its_utterance(voice, network):
-    decoder = StepDecoder(voice.fused, 8)
+    decoder = StepDecoder(voice.fused, num_ahead=8)
     decoder.join([memory_of(network, 60, 0)], [2])
     narrow = decoder.num_bytes
     decoder.join([memory_of(network, 50, 1)], [40])

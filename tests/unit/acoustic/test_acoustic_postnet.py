@@ -6,9 +6,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from deployments.acoustic.mel_decoder import PostNet
-from deployments.acoustic.running_postnet import RunningPostNet
+from deployments.acoustic.postnet_graph import PostNetGraphs
+from deployments.acoustic.running_postnet import PostNetKernels, RunningPostNet, TorchKernels
 
 TOLERANCE = 1e-5
+RUNTIMES = pytest.mark.parametrize(
+    "kernels_of", [TorchKernels, lambda postnet: PostNetGraphs(postnet, 1)], ids=["torch", "onnxruntime"]
+)
 FIXED = {"derandomize": True, "deadline": None, "database": None}
 
 
@@ -32,9 +36,9 @@ def pieces_of(num_frames: int, sizes: list[int], longest: int) -> list[int]:
 
 
 @torch.inference_mode()
-def check(postnet: PostNet, utterances: list[tuple[int, int, list[int]]]) -> None:
+def check(postnet: PostNet, kernels: PostNetKernels, utterances: list[tuple[int, int, list[int]]]) -> None:
     """Runs utterances (frames, call at which each starts, sizes of its pieces) together."""
-    running = RunningPostNet(postnet)
+    running = RunningPostNet(postnet, kernels)
     mels = [mel_of(frames, postnet.fc.out_features, seed) for seed, (frames, _, _) in enumerate(utterances)]
     states = [running.start(frames) for frames, _, _ in utterances]
     cuts = [pieces_of(frames, sizes, 17) for frames, _, sizes in utterances]
@@ -53,6 +57,7 @@ def check(postnet: PostNet, utterances: list[tuple[int, int, list[int]]]) -> Non
         torch.testing.assert_close(torch.cat(pieces), whole(postnet, mel_FM), rtol=0, atol=TOLERANCE)
 
 
+@RUNTIMES
 @settings(max_examples=8, **FIXED)
 @given(
     st.lists(
@@ -61,17 +66,22 @@ def check(postnet: PostNet, utterances: list[tuple[int, int, list[int]]]) -> Non
         max_size=5,
     )
 )
-def test_pieces_are_the_whole(voice, utterances):
-    check(voice.network.mel_postnet, utterances)
+def test_pieces_are_the_whole(voice, kernels_of, utterances):
+    check(voice.network.mel_postnet, kernels_of(voice.network.mel_postnet), utterances)
 
 
+@RUNTIMES
 @pytest.mark.parametrize("filter_size", [1, 3, 11, 41])
 @pytest.mark.parametrize("shift", [-1, 0, 2, 9])
-def test_any_reach_of_the_memory_blocks(filter_size, shift):
+def test_any_reach_of_the_memory_blocks(kernels_of, filter_size, shift):
     torch.manual_seed(0)
     shift = min(shift, filter_size // 2 + 1)  # one more than what is ahead: a filter over the past alone
     postnet = PostNet(6, 5, 6, 3, filter_size, shift, 4)  # the first layer's widths agree: it adds its input
-    check(postnet.requires_grad_(False), [(1, 0, []), (30, 0, [4, 1, 9]), (45, 1, [40]), (12, 2, [12])])
+    check(
+        postnet.requires_grad_(False),
+        kernels_of(postnet),
+        [(1, 0, []), (30, 0, [4, 1, 9]), (45, 1, [40]), (12, 2, [12])],
+    )
 
 
 def test_a_frame_leaves_as_soon_as_what_it_depends_on_is_there(voice):
