@@ -385,7 +385,7 @@ class Settings(_Strict):
         if isinstance(raw, Settings):
             return raw
         try:
-            return cls.model_validate(raw or {})
+            return cls.model_validate({} if raw is None else raw)
         except ValidationError as error:
             raise explain(error) from error
 
@@ -397,6 +397,8 @@ def explain(error: ValidationError, root: str = "settings") -> ConfigurationInva
         key = ".".join(str(part) for part in fault["loc"]) or root
         if fault["type"] == "extra_forbidden":
             faults.append(f"{key}: no such setting; remove it or mend its spelling (README, Configuration)")
+        elif fault["type"] == "value_error":  # of a whole group; the message says which of its keys do not fit
+            faults.append(f"{key}: {fault['ctx']['error']}")
         else:
             faults.append(f"{key}: {fault['msg']} (got {fault.get('input')!r})")
     first_key = ".".join(str(part) for part in error.errors()[0]["loc"]) or None

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 import yaml
-from pydantic import ValidationError
+from pydantic import BaseModel, ValidationError
 from ray.serve.schema import HTTPOptionsSchema, ServeApplicationSchema, ServeDeploySchema
 
 from deployments.errors import ConfigurationInvalid
@@ -23,6 +23,27 @@ def test_settings_are_frozen():
         Settings().ingress.max_input_chars = 5
 
 
+def groups(model, path=()):
+    """Every group of settings that has a default, with the keys that lead to it."""
+    for name, field in type(model).model_fields.items():
+        if isinstance(field.default, BaseModel):
+            yield (*path, name)
+            yield from groups(field.default, (*path, name))
+
+
+@pytest.mark.parametrize("path", list(groups(Settings())), ids=".".join)
+def test_a_group_given_in_part_keeps_its_own_defaults(path):
+    """replicas of the ingress take 200 requests at once also where the configuration says only how many CPUs."""
+    group = Settings()
+    for key in path:
+        group = getattr(group, key)
+    for name in type(group).model_fields:
+        raw = {name: getattr(group, name)}
+        for key in reversed(path):
+            raw = {key: raw}
+        assert Settings.load(raw) == Settings()
+
+
 @pytest.mark.parametrize(
     ("raw", "key"),
     [
@@ -33,13 +54,16 @@ def test_settings_are_frozen():
         ({"voices": {"sources": []}}, "voices.sources"),
         ({"normalizer": {"replicas": {"autoscaling": {"min_replicas": 3, "max_replicas": 2}}}}, "autoscaling"),
         ({"vocoder": {"replicas": {"max_ongoing_requests": 3}}}, "vocoder"),
+        ([], "settings"),
+        ("", "settings"),
     ],
 )
 def test_bad_configuration_names_the_key(raw, key):
     with pytest.raises(ConfigurationInvalid) as caught:
         Settings.load(raw)
     assert key in caught.value.message
-    assert key in caught.value.param
+    assert key in (caught.value.param or "settings")
+    assert len(caught.value.message) < 300
 
 
 def test_user_config_changes_batching_from_its_base():
