@@ -13,7 +13,14 @@ from deployments.ingress.answer import whole_answer, whole_file
 from deployments.ingress.asking import SPEECH_ERRORS, CacheControl, message_of
 from deployments.ingress.bodies import StreamQuery, TaskBody, TtsBody
 from deployments.ingress.faults import naming
-from deployments.ingress.openapi import KEPT_WAV_REPLY, PART_REPLY, STREAMED_WAV_REPLY, WAV_REPLY, describe_errors
+from deployments.ingress.openapi import (
+    KEPT_WAV_REPLY,
+    PART_REPLY,
+    STREAMED_WAV_REPLY,
+    TASK_LINKS,
+    WAV_REPLY,
+    describe_errors,
+)
 from deployments.ingress.replies import AudioUrlReply, ErrorDetail, FailedTaskReply, TaskReply
 from deployments.ingress.service import SpeechService
 from deployments.ingress.stream import streamed_answer
@@ -75,7 +82,7 @@ def _add_tasks(router: APIRouter, service: SpeechService, settings: IngressSetti
         summary="Speak a text and keep the audio",
         response_model=AudioUrlReply,
         responses={
-            202: {"model": TaskReply, "description": "The task was begun (async)."},
+            202: {"model": TaskReply, "description": "The task was begun (async).", "links": TASK_LINKS},
             **describe_errors(*SPEECH_ERRORS, synthesis=True),
         },
     )

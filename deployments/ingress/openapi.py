@@ -76,6 +76,11 @@ PART_REPLY: dict[str, Any] = {
     "headers": {"content-range": {"description": "Which bytes of how many.", "schema": {"type": "string"}}},
 }
 
+TASK_LINKS: dict[str, Any] = {
+    "status": {"operationId": "task", "parameters": {"task_id": "$response.body#/task_id"}},
+    "audio": {"operationId": "audio", "parameters": {"name": "{$response.body#/task_id}.wav"}},
+}
+
 
 def describe_errors(*errors: type[SpeechError], synthesis: bool = False) -> dict[int | str, dict[str, Any]]:
     """The `responses` of a route that may fail in these ways, each with an example of the error shape.
