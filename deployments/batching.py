@@ -37,11 +37,20 @@ class Limits:
     max_batch_cost: int = 4096
     batch_timeout_s: float = 30.0
     max_timeouts: int = 3
+    priority_s: float = 2.0
+    max_priority_s: float = 8.0
 
     @classmethod
     def of(cls, batching: Batching) -> Limits:
         """The part of the settings that the loop needs."""
-        return cls(batching.max_batch_size, batching.max_batch_cost, batching.batch_timeout_s, batching.max_timeouts)
+        return cls(
+            batching.max_batch_size,
+            batching.max_batch_cost,
+            batching.batch_timeout_s,
+            batching.max_timeouts,
+            batching.priority_s,
+            batching.max_priority_s,
+        )
 
 
 class Ticket(Generic[Item, Result]):
@@ -50,7 +59,7 @@ class Ticket(Generic[Item, Result]):
     Args:
         item: What to compute.
         size: Length of the item in the unit of the padded cost (tokens, frames).
-        priority: Lower goes first; ties go by arrival.
+        priority: Lower goes first, as if it had arrived earlier; see choose().
         timeout_s: Seconds after which nobody wants the result, or None.
     """
 
@@ -160,7 +169,11 @@ class Stepper(Protocol[Item, Result]):
 def choose(
     waiting: Sequence[Ticket[Item, Result]], in_progress: Sequence[Ticket[Item, Result]], limits: Limits
 ) -> list[Ticket[Item, Result]]:
-    """Picks the waiting tickets that may join now, in order of priority and arrival.
+    """Picks the waiting tickets that may join now.
+
+    They go in the order in which they are needed: a ticket gives way to those that arrive up to priority_s later for
+    each level of its priority, max_priority_s at most. So first segments go before later ones that a listener does not
+    yet miss, and whatever waits is served in the end, however many keep arriving.
 
     The cost of a set is its number of tickets times the longest size, in progress included. An empty model takes the
     first ticket whatever it costs, so that nothing waits for ever. Tickets behind one that does not fit wait with it:
@@ -169,7 +182,11 @@ def choose(
     chosen: list[Ticket[Item, Result]] = []
     number = len(in_progress)
     longest = max((ticket.size for ticket in in_progress), default=0)
-    for ticket in sorted(waiting, key=lambda ticket: (ticket.priority, ticket.arrived_at)):
+
+    def needed_at(ticket: Ticket[Item, Result]) -> float:
+        return ticket.arrived_at + min(ticket.priority * limits.priority_s, limits.max_priority_s)
+
+    for ticket in sorted(waiting, key=needed_at):
         longest = max(longest, ticket.size)
         number += 1
         if number > 1 and (number > limits.max_batch_size or number * longest > limits.max_batch_cost):

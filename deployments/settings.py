@@ -87,6 +87,10 @@ class Batching(_Strict):
     batch_timeout_s: PositiveSeconds = Field(
         30.0, description="A batch (acoustic: a step) that runs longer is given up: its requests get 504."
     )
+    priority_s: Seconds = Field(
+        2.0, description="A segment gives way to requests that arrive up to this much later per segment before it."
+    )
+    max_priority_s: Seconds = Field(8.0, description="It gives way for this long at most: no segment waits for ever.")
     max_timeouts: Count = Field(3, description="Timeouts in a row after which the replica reports itself unhealthy.")
 
     def changed(self, user_config: dict[str, Any]) -> Batching:

@@ -230,8 +230,10 @@ async def test_times_of_a_ticket(bench_of):
 
 
 def test_limits_are_those_of_the_settings():
-    batching = Batching(max_batch_size=3, max_batch_cost=70, batch_timeout_s=1.5, max_timeouts=2)
-    assert Limits.of(batching) == Limits(3, 70, 1.5, 2)
+    batching = Batching(
+        max_batch_size=3, max_batch_cost=70, batch_timeout_s=1.5, max_timeouts=2, priority_s=0.5, max_priority_s=4.0
+    )
+    assert Limits.of(batching) == Limits(3, 70, 1.5, 2, 0.5, 4.0)
     assert Limits.of(Batching()) == Limits()
 
 
@@ -250,7 +252,7 @@ def test_choose(waiting_sizes, running_sizes, max_batch_size, max_batch_cost):
     waiting, running = tickets_of(waiting_sizes), tickets_of(running_sizes)
     limits = Limits(max_batch_size, max_batch_cost)
     chosen = choose(waiting, running, limits)
-    order = sorted(waiting, key=lambda ticket: (ticket.priority, ticket.arrived_at))
+    order = sorted(waiting, key=lambda ticket: (ticket.priority, ticket.arrived_at))  # they arrived within moments
 
     def fits(tickets: list[Ticket[int, int]]) -> bool:
         longest = max(ticket.size for ticket in tickets)
@@ -263,3 +265,28 @@ def test_choose(waiting_sizes, running_sizes, max_batch_size, max_batch_cost):
     assert len(together) == 1 or not chosen or fits(together)
     if len(chosen) < len(order):
         assert not fits([*together, order[len(chosen)]])  # nothing waits that could go
+
+
+def arrivals(*times_and_priorities: tuple[float, int]) -> list[Ticket[int, int]]:
+    tickets = tickets_of([(1, priority) for _, priority in times_and_priorities])
+    for ticket, (arrived_at, _) in zip(tickets, times_and_priorities, strict=True):
+        ticket.arrived_at = arrived_at
+    return tickets
+
+
+def test_a_later_segment_gives_way_until_it_is_needed():
+    limits = Limits(max_batch_size=8, priority_s=2.0, max_priority_s=6.0)
+    waiting = arrivals((0.0, 1), (1.9, 0), (2.1, 0), (0.5, 2), (0.1, 200), (6.0, 0), (6.2, 0))
+    assert [ticket.item for ticket in choose(waiting, [], limits)] == [1, 0, 2, 3, 5, 4, 6]
+
+
+def test_no_segment_starves_however_many_first_ones_arrive():
+    limits = Limits(max_batch_size=1, priority_s=2.0, max_priority_s=8.0)
+    (late,) = waiting = arrivals((0.0, 50))
+    now, served = 0.0, None
+    while served is not late:
+        now += 0.5
+        waiting += arrivals((now, 0), (now, 0))  # twice as many as can be served
+        (served,) = choose(waiting, [], limits)
+        waiting.remove(served)
+    assert now <= 2 * 8.0 + 0.5  # those that were needed before it, and no later ones
