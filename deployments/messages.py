@@ -61,6 +61,27 @@ class Word:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Controls:
+    """How a stretch of text is spoken, where markup says it; complete, whatever the request says.
+
+    Attributes:
+        voice: Name of the voice.
+        emotion: See SpeechRequest; in a segment it stands in the symbols as well.
+        emotion_intensity: See SpeechRequest.
+        speed: See SpeechRequest.
+        pitch: See SpeechRequest.
+        volume: See SpeechRequest.
+    """
+
+    voice: str
+    emotion: str = "neutral"
+    emotion_intensity: float = 1.0
+    speed: float = 1.0
+    pitch: float = 0.0
+    volume: float = 1.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Segment:
     """A clause or sentence that is synthesised as one piece.
 
@@ -69,7 +90,10 @@ class Segment:
         normalized: The same in words.
         words: What will be spoken, in order.
         symbols: Items "{phone$tone$syllable_flag$word_segment$emotion$speaker}" separated by blanks.
-        pause_s: Silence after this segment, seconds.
+        pause_s: Silence between this segment and the next, seconds.
+        controls: How it is spoken; None as the request says.
+        lead_s: Silence before it, where the text begins with a break.
+        tail_s: Silence after it though nothing follows, where the text ends with a break.
     """
 
     text: str
@@ -77,6 +101,9 @@ class Segment:
     words: tuple[Word, ...]
     symbols: str
     pause_s: float
+    controls: Controls | None = None
+    lead_s: float = 0.0
+    tail_s: float = 0.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -51,16 +51,17 @@ class Assembly:
 
     Args:
         sample_rate_hz: Of the answer, None for that of the first segment.
-        volume: 0 to 2.
+        volume: 0 to 2; of segments that have no controls of their own.
     """
 
     def __init__(self, sample_rate_hz: int | None = None, volume: float = 1.0) -> None:
         self._rate_hz = sample_rate_hz
-        self._volume = volume
+        self._default_volume = self._volume = volume
         self._source_rate_hz = 0
         self._resampler: soxr.ResampleStream | None = None
         self._elapsed_s = Fraction(0)
         self._pause_s = 0.0
+        self._tail_s = 0.0
         self._num_samples = 0
         self._samples_of_segment = 0
         self._placed: list[Placed] = []
@@ -120,16 +121,14 @@ class Assembly:
         Returns:
             int16 [samples]: what of the answer is known now, beginning with the pause after the segment before.
         """
-        audio = spoken.audio
-        parts = [self._switch(audio.sample_rate_hz)]
-        if self._pause_s > 0:
-            silence = np.zeros(round(self._pause_s * audio.sample_rate_hz), np.int16)
-            parts.append(self._convert(silence))
-            self._elapsed_s += Fraction(len(silence), audio.sample_rate_hz)
+        audio, controls = spoken.audio, spoken.segment.controls
+        parts = [self._switch(audio.sample_rate_hz, controls.volume if controls else self._default_volume)]
+        if spoken.part == 0:
+            parts.append(self._silence(self._pause_s + spoken.segment.lead_s))
         parts.append(self._convert(audio.pcm_S))
         self._elapsed_s += Fraction(len(audio.pcm_S), audio.sample_rate_hz)
         self._samples_of_segment += len(audio.pcm_S)
-        self._pause_s = 0.0
+        self._pause_s = self._tail_s = 0.0
         if spoken.is_last:
             self._complete(spoken)
         return self._count(np.concatenate(parts))
@@ -140,7 +139,8 @@ class Assembly:
         start_s = self._elapsed_s - Fraction(num_samples, audio.sample_rate_hz)
         self._placed.append(Placed(spoken.segment, audio.frames_T, start_s, num_samples, audio.sample_rate_hz))
         self._samples_of_segment = 0
-        self._pause_s = spoken.segment.pause_s
+        self._pause_s = spoken.segment.pause_s + spoken.segment.tail_s
+        self._tail_s = spoken.segment.tail_s
         self._caches.append(spoken.cache)
         self._timings_s["text"] += spoken.text_s
         self._timings_s["cache"] += spoken.cache_s
@@ -148,8 +148,10 @@ class Assembly:
         self._timings_s["vocoder"] += audio.vocoder_s
 
     def finish(self) -> NDArray[np.int16]:
-        """The samples that the resampler still holds; no pause follows the last segment."""
-        return self._count(self._flush())
+        """The samples that the resampler still holds; only a break that ends the text follows the last segment."""
+        silence = self._silence(self._tail_s)
+        self._tail_s = 0.0
+        return self._count(np.concatenate([silence, self._flush()]))
 
     def audio(self, pcm: NDArray[np.int16]) -> Audio:
         """The whole answer.
@@ -172,12 +174,20 @@ class Assembly:
         self._num_samples += len(pcm_S)
         return pcm_S
 
-    def _switch(self, source_rate_hz: int) -> NDArray[np.int16]:
-        """Gets ready for segments of this sample rate; returns what is left of the one before."""
-        if source_rate_hz == self._source_rate_hz:
+    def _silence(self, length_s: float) -> NDArray[np.int16]:
+        """Silence at this place of the answer, as long as it is at the sample rate of the segments."""
+        silence_S = np.zeros(round(length_s * self._source_rate_hz), np.int16)
+        if not len(silence_S):
+            return silence_S
+        self._elapsed_s += Fraction(len(silence_S), self._source_rate_hz)
+        return self._convert(silence_S)
+
+    def _switch(self, source_rate_hz: int, volume: float) -> NDArray[np.int16]:
+        """Gets ready for segments of this sample rate and volume; returns what is left of the one before."""
+        if (source_rate_hz, volume) == (self._source_rate_hz, self._volume):
             return np.zeros(0, np.int16)
         rest = self._flush()
-        self._source_rate_hz = source_rate_hz
+        self._source_rate_hz, self._volume = source_rate_hz, volume
         self._rate_hz = self._rate_hz or source_rate_hz
         if source_rate_hz != self._rate_hz:
             self._resampler = soxr.ResampleStream(source_rate_hz, self._rate_hz, 1, dtype="float32", quality="HQ")

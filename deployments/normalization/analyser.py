@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable, Hashable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 
-from deployments.messages import SpeechRequest, TextAnalysis
+from deployments.messages import Controls, SpeechRequest, TextAnalysis
 from deployments.normalization.cache.memo import TextMemo
 from deployments.normalization.lexicons import Lexicons
+from deployments.normalization.markup import read_markup
+from deployments.normalization.text import ssml
 from deployments.normalization.text.frontend import FrontEnd, Pauses
-from deployments.normalization.voices import Voices, check_emotion
+from deployments.normalization.text.lexicon import Lexicon
+from deployments.normalization.text.marked import MarkedText, mark
+from deployments.normalization.text.ssml_document import Stretch
+from deployments.normalization.voices import Voices
 from deployments.settings import NormalizerSettings
 
 
@@ -55,34 +61,46 @@ class Analyser:
         Raises:
             VoiceNotFound: The voice is not served.
             EmotionNotFound: The voice has no such emotion.
+            MarkupInvalid: The text is SSML and wrong.
             TextNotSpeakable: Nothing in the text can be spoken.
         """
-        voice = self._voices.find(request.voice)
-        check_emotion(voice, request.emotion)
-        lexicon = await self._lexicons.of(voice.name)
+        base = self._voices.controls(request)
+        is_markup = ssml.is_markup(request.text)
+        names = self._voices.names if is_markup else (base.voice,)
+        lexicons = {name: await self._lexicons.of(name) for name in names}
         # Everything that decides the analysis, so that no earlier reading is served after a change.
-        context = (
-            voice.name,
-            voice.fingerprint,
-            voice.phrase_break,
-            request.emotion,
+        context: tuple[Hashable, ...] = (
+            base if is_markup else (base.voice, base.emotion),
             request.normalize,
-            lexicon.fingerprint,
+            *((name, lexicon.fingerprint) for name, lexicon in lexicons.items()),
         )
         if (known := self._memo.get(request.text, *context)) is not None:
             return known
-        work = partial(
-            self._front_end.analyse,
-            request.text,
-            normalize=request.normalize,
-            emotion=request.emotion,
+        read = partial(self._read, normalize=request.normalize, lexicons=lexicons)
+        if is_markup:
+            work = partial(read_markup, request.text, base, self._voices, partial(self._stretch, read), self._pauses)
+        else:
+            work = partial(read, request.text, base)
+        analysis = await asyncio.get_running_loop().run_in_executor(self._threads, work)
+        self._memo.put(analysis, request.text, *context)
+        return analysis
+
+    def _stretch(self, read: Callable[[MarkedText, Controls], TextAnalysis], stretch: Stretch) -> TextAnalysis:
+        english = self._voices.find(stretch.controls.voice).has_english
+        return read(mark(stretch.pieces, self._front_end, english=english), stretch.controls)
+
+    def _read(
+        self, text: str | MarkedText, controls: Controls, *, normalize: bool, lexicons: Mapping[str, Lexicon]
+    ) -> TextAnalysis:
+        voice = self._voices.find(controls.voice)
+        return self._front_end.analyse(
+            text,
+            normalize=normalize,
+            emotion=controls.emotion,
             speaker=voice.speaker,
             max_segment_chars=self._max_segment_chars,
             has_english=voice.has_english,
             pauses=self._pauses,
-            lexicon=lexicon,
+            lexicon=lexicons[voice.name],
             phrase_break=voice.phrase_break,
         )
-        analysis = await asyncio.get_running_loop().run_in_executor(self._threads, work)
-        self._memo.put(analysis, request.text, *context)
-        return analysis

@@ -12,6 +12,7 @@ from pathlib import Path
 from deployments.errors import DeadlineExceeded
 from deployments.messages import (
     AcousticRequest,
+    Controls,
     Segment,
     SegmentAudio,
     SpeechRequest,
@@ -30,7 +31,7 @@ from deployments.normalization.lexicons import Lexicons
 from deployments.normalization.ordered import in_order
 from deployments.normalization.parts import Parts
 from deployments.normalization.text.frontend import FrontEnd
-from deployments.normalization.voices import NEUTRAL, Voices
+from deployments.normalization.voices import Voices, calm
 from deployments.settings import CacheSettings, NormalizerSettings
 
 Synthesise = Callable[[AcousticRequest, VocoderRequest], Awaitable[SegmentAudio]]
@@ -126,17 +127,16 @@ class Speaker:
         """
         deadline = Deadline(request.timeout_s)
         started = time.monotonic()
-        voice = self._voices.find(request.voice)
+        base = self._voices.controls(request)
         analysis = await self._analyser.analyse(request)
         text_s = time.monotonic() - started
-
         parts = Parts() if request.stream else None
 
         async def make(index: int) -> SpokenSegment:
             segment = analysis.segments[index]
             if index > 0:
-                return await self._spoken(request, voice, segment, index, deadline)
-            spoken = await self._spoken(request, voice, segment, index, deadline, parts)
+                return await self._spoken(request, base, segment, index, deadline)
+            spoken = await self._spoken(request, base, segment, index, deadline, parts)
             return replace(spoken, text_s=text_s)
 
         async with aclosing(in_order(len(analysis.segments), make, self._settings.max_segments_ahead)) as spoken:
@@ -152,28 +152,28 @@ class Speaker:
 
         Raises:
             VoiceNotFound: No such voice.
+            MarkupInvalid: The text is SSML and wrong.
             TextNotSpeakable: Nothing in the text can be spoken.
         """
-        neutral = self._voices.find(voice).emotions[:1] or (NEUTRAL,)
-        return await self._analyser.analyse(
-            SpeechRequest(text=text, voice=voice, emotion=neutral[0], normalize=normalize)
-        )
+        emotion = calm(self._voices.find(voice))
+        return await self._analyser.analyse(SpeechRequest(text=text, voice=voice, emotion=emotion, normalize=normalize))
 
     async def _spoken(
         self,
         request: SpeechRequest,
-        voice: VoiceInfo,
+        base: Controls,
         segment: Segment,
         index: int,
         deadline: Deadline,
         parts: Parts | None = None,
     ) -> SpokenSegment:
+        controls = segment.controls or base
         key = key_of(
             segment.symbols,
-            voice,
-            emotion_intensity=request.emotion_intensity,
-            speed=request.speed,
-            pitch=request.pitch,
+            self._voices.find(controls.voice),
+            emotion_intensity=controls.emotion_intensity,
+            speed=controls.speed,
+            pitch=controls.pitch,
             version=self._model_version,
         )
         started = time.monotonic()
@@ -183,7 +183,7 @@ class Speaker:
             nonlocal made_s
             make_started = time.monotonic()
             try:
-                messages = self._messages(request, voice, segment, index, deadline, key)
+                messages = self._messages(request, controls, segment, index, deadline, key)
                 if parts is None:
                     return await self._synthesise(*messages)
                 return await parts.collect(self._synthesise_parts(*messages))
@@ -197,7 +197,7 @@ class Speaker:
     def _messages(
         self,
         request: SpeechRequest,
-        voice: VoiceInfo,
+        controls: Controls,
         segment: Segment,
         index: int,
         deadline: Deadline,
@@ -205,17 +205,17 @@ class Speaker:
     ) -> tuple[AcousticRequest, VocoderRequest]:
         remaining_s = deadline.remaining_s()
         acoustic = AcousticRequest(
-            voice=voice.name,
+            voice=controls.voice,
             symbols=segment.symbols,
-            emotion_intensity=request.emotion_intensity,
-            speed=request.speed,
-            pitch=request.pitch,
+            emotion_intensity=controls.emotion_intensity,
+            speed=controls.speed,
+            pitch=controls.pitch,
             priority=index,
             request_id=request.request_id,
             timeout_s=remaining_s,
         )
         vocoder = VocoderRequest(
-            voice=voice.name,
+            voice=controls.voice,
             noise_key=noise_key(key),
             priority=index,
             request_id=request.request_id,

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from deployments.errors import EmotionNotFound, VoiceNotFound
-from deployments.messages import VoiceInfo
-
-NEUTRAL = "neutral"
+from deployments.messages import Controls, SpeechRequest, VoiceInfo
+from deployments.voices import emotions
 
 
 class Voices:
@@ -38,6 +38,52 @@ class Voices:
         if name not in self._by_name:
             raise VoiceNotFound(f"Voice {name!r} is not served. The voices: {', '.join(self._by_name)}.", param="voice")
         return self._by_name[name]
+
+    def controls(self, request: SpeechRequest) -> Controls:
+        """How a request is spoken where no markup says otherwise.
+
+        Raises:
+            VoiceNotFound: Its voice is not served.
+            EmotionNotFound: The voice does not have its emotion.
+        """
+        voice = self.find(request.voice)
+        check_emotion(voice, request.emotion)
+        return Controls(
+            voice=voice.name,
+            emotion=request.emotion,
+            emotion_intensity=request.emotion_intensity,
+            speed=request.speed,
+            pitch=request.pitch,
+            volume=request.volume,
+        )
+
+    def with_voice(self, controls: Controls, name: str) -> Controls:
+        """The controls with another voice; its emotion stays, but where it is what a voice has in place of neutral.
+
+        Raises:
+            VoiceNotFound: It is not served; lists the voices.
+            EmotionNotFound: It does not have the emotion of the controls.
+        """
+        voice = self.find(name)
+        emotion = controls.emotion
+        if emotion in {emotions.NEUTRAL, calm(self.find(controls.voice))}:
+            emotion = calm(voice)
+        check_emotion(voice, emotion)
+        return replace(controls, voice=name, emotion=emotion)
+
+    def with_emotion(self, controls: Controls, word: str) -> Controls:
+        """The controls with the emotion that a word means for their voice.
+
+        Raises:
+            EmotionNotFound: The voice has no such emotion; lists those it has.
+        """
+        voice = self.find(controls.voice)
+        return replace(controls, emotion=emotions.resolve(word, voice.emotions or (emotions.NEUTRAL,), voice.name))
+
+
+def calm(voice: VoiceInfo) -> str:
+    """Neutral, or what the voice has in its place."""
+    return voice.emotions[0] if voice.emotions and emotions.NEUTRAL not in voice.emotions else emotions.NEUTRAL
 
 
 def check_emotion(voice: VoiceInfo, emotion: str) -> None:

@@ -7,12 +7,11 @@ import html
 import re
 import unicodedata
 
-from deployments.normalization.text import tables
+from deployments.normalization.text import symbols, tables
 from deployments.normalization.text.tracked import Tracked
 
 # The syllable in brackets after a character: 行[hang2], 好[hao3]; v or ü, tone 1 to 5.
-_INLINE_PINYIN = re.compile(r"([㐀-鿿])\[([a-zA-Zü:]{1,7}[1-5])\]")
-_SYLLABLE = re.compile(r"[a-zv]{1,7}[1-5]")
+INLINE_PINYIN = re.compile(r"([㐀-鿿])\[([a-zA-Zü:]{1,7}[1-5])\]")
 
 _MARKUP: tuple[tuple[re.Pattern[str], str], ...] = tuple(
     (re.compile(pattern, re.MULTILINE), replacement)
@@ -43,24 +42,25 @@ _NOT_PLAIN = re.compile(r"[^\n -~\u4e00-\u9fff，。！？；：、]")
 _DROPPED_CATEGORIES = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Mn", "Me", "Mc"})
 
 
-def clean(text: str) -> tuple[Tracked, dict[int, str]]:
+def clean(text: str | Tracked, keep: frozenset[str] = frozenset()) -> tuple[Tracked, dict[int, str]]:
     """Cleans a text for reading.
 
     Args:
         text: As the caller wrote it.
+        keep: Private characters that stand for something and stay; all others are dropped.
 
     Returns:
         The cleaned text, and the readings that the caller wrote beside characters, by the character's place in
         the caller's text.
     """
-    tracked, pinned = _take_pinyin(Tracked.of(text))
+    tracked, pinned = _take_pinyin(Tracked.of(text) if isinstance(text, str) else text)
     tracked = tracked.sub(_LINES, lambda _: "\n")
     if "&" in tracked.text:
         tracked = tracked.sub(_ENTITY, lambda match: html.unescape(match[0]))
     if re.search(r"[<*_`#~>\[|•·●■◆+=-]", tracked.text):
         for pattern, replacement in _MARKUP:
             tracked = tracked.sub(pattern, lambda match, new=replacement: match.expand(new))  # type: ignore[misc]
-    tracked = tracked.sub(_NOT_PLAIN, lambda match: _character(match[0]))
+    tracked = tracked.sub(_NOT_PLAIN, lambda match: match[0] if match[0] in keep else _character(match[0]))
     return tracked.sub(_SPACES, lambda _: " "), pinned
 
 
@@ -69,12 +69,20 @@ def _take_pinyin(text: Tracked) -> tuple[Tracked, dict[int, str]]:
 
     def take(match: re.Match[str]) -> str | None:
         syllable = match[2].lower().replace("u:", "v").replace("ü", "v")
-        if not _SYLLABLE.fullmatch(syllable):
+        if not _is_syllable(syllable):
             return None
         pinned[text.origins[match.start()]] = syllable
         return match[1]
 
-    return text.sub(_INLINE_PINYIN, take), pinned
+    return text.sub(INLINE_PINYIN, take), pinned
+
+
+def _is_syllable(pinyin: str) -> bool:
+    try:
+        symbols.syllable(pinyin)
+    except KeyError:
+        return False
+    return True
 
 
 @functools.lru_cache(maxsize=20_000)

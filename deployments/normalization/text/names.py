@@ -41,6 +41,14 @@ class Names:
                         break
         return found
 
+    def begins(self, name: str) -> dict[int, str]:
+        """Readings of the family name that a name begins with, by place; none where they are the usual ones."""
+        found: dict[int, str] = {}
+        size = next((size for size in (2, 1) if name[:size] in self._readings), 0)
+        if size:
+            self._note(found, name[:size], 0)
+        return found
+
     def _note(self, found: dict[int, str], name: str, start: int) -> None:
         for offset, reading in enumerate(self._readings[name]):
             found.setdefault(start + offset, reading)

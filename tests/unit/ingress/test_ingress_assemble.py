@@ -1,5 +1,7 @@
 """From segments to one answer: exact samples, pauses, rates, volume."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -8,6 +10,7 @@ from ingress_double import RATE_HZ, spoken, tone
 
 from deployments.errors import TextNotSpeakable
 from deployments.ingress.assemble import KNEE, Assembly, amplify, assemble, summary
+from deployments.messages import Controls
 
 RATES = (8000, 16000, 22050, 24000, 44100, 48000)
 
@@ -131,3 +134,48 @@ class TestVolume:
 def test_cache_in_one_word(caches, word):
     assert summary(caches) == word
     assert assemble([spoken(i, tone(1), cache=cache) for i, cache in enumerate(caches)]).cache == word
+
+
+def marked(segment, **changes):
+    """A spoken segment as markup asks for it."""
+    return replace(segment, segment=replace(segment.segment, **changes))
+
+
+@pytest.mark.parametrize("rate_hz", [None, 48000])
+def test_markup_sets_the_volume_of_its_segments_alone(rate_hz):
+    wave = tone(1600, level=0.4)
+    quiet = marked(spoken(0, wave, pause_s=0), controls=Controls(voice="a", volume=0.25))
+    plain = spoken(1, wave, pause_s=0)
+    audio = assemble([quiet, plain, quiet], rate_hz, volume=0.5)
+    alone = [assemble([segment], rate_hz, volume=0.5).pcm for segment in (quiet, plain, quiet)]
+    np.testing.assert_array_equal(audio.pcm, np.concatenate(alone))
+    assert np.abs(alone[0] * 2 - alone[1].astype(int)).max() <= 1
+
+
+@pytest.mark.parametrize("rate_hz", [None, 8000, 48000])
+def test_breaks_at_the_ends_of_a_text_are_silence(rate_hz):
+    first, last = marked(spoken(0, tone(1600), pause_s=0.5), lead_s=0.25), marked(spoken(1, tone(1600)), tail_s=1.0)
+    audio = assemble([first, last], rate_hz)
+    assert [segment.start_s for segment in audio.segments] == pytest.approx([0.25, 0.85])
+    assert audio.segments[-1].end_s == pytest.approx(0.95)
+    assert len(audio.pcm) == 1.95 * audio.sample_rate_hz
+    silent = round(0.98 * audio.sample_rate_hz)
+    assert not audio.pcm[-silent:].any()
+
+
+def test_a_break_comes_once_where_a_segment_comes_in_parts():
+    whole = marked(spoken(0, tone(800)), lead_s=0.1, tail_s=0.2)
+    parts = [
+        replace(whole, audio=replace(whole.audio, pcm_S=whole.audio.pcm_S[:300]), is_last=False),
+        replace(whole, audio=replace(whole.audio, pcm_S=whole.audio.pcm_S[300:]), part=1),
+    ]
+    np.testing.assert_array_equal(assemble(parts).pcm, assemble([whole]).pcm)
+    assert assemble(parts).segments == assemble([whole]).segments
+
+
+def test_a_break_at_the_end_is_heard_before_more_text():
+    assembly = Assembly()
+    assembly.add(marked(spoken(0, tone(800), pause_s=0), tail_s=0.5))
+    assembly.pause(0.1)
+    assert len(assembly.add(spoken(0, tone(800)))) == 800 + 8000
+    assert len(assembly.finish()) == 0
