@@ -23,6 +23,10 @@ from deployments.errors import SpeechError, SynthesisFailed, VoiceNotFound
 from deployments.settings import AcousticSettings
 
 log = logging.getLogger(__name__)
+MAX_PADDING = 0.1
+"""Share of padding in what is encoded or refined together."""
+FREE_PADDING = 16
+"""Tokens or frames of padding that cost less than a run of their own."""
 
 
 class AcousticStepper:
@@ -88,7 +92,7 @@ class AcousticStepper:
             self._speaking[name] = wanted
 
     def _encode(self) -> None:
-        """The first arrivals of one voice, as many as fit the bound; none waits for ever since one always fits."""
+        """The first arrival and others of its voice and about its length, within the bound; the rest in later steps."""
         if not self._arrived:
             return
         voice = self._arrived[0].voice
@@ -199,14 +203,19 @@ def new_counts() -> dict[str, RunCounts]:
 
 
 def _take(sized: Sequence[tuple[Work, int]], bound: int) -> list[Work]:
-    """The first works whose padded cost (number times longest) fits, at least one."""
-    taken: list[Work] = []
-    longest = 0
-    for work, length in sized:
-        longest = max(longest, length)
-        if taken and longest * (len(taken) + 1) > bound:
-            break
-        taken.append(work)
+    """The first work and those of about its length whose padded cost (number times longest) fits, little of it padding.
+
+    Args:
+        sized: Works and their lengths, at least one.
+        bound: Padded cost at most, should there be more than one.
+    """
+    (first, longest), *others = sized
+    taken, total = [first], longest
+    for work, length in sorted(others, key=lambda other: abs(other[1] - sized[0][1])):
+        cost = max(longest, length) * (len(taken) + 1)
+        if cost <= bound and cost - total - length <= max(MAX_PADDING * cost, FREE_PADDING):
+            taken.append(work)
+            longest, total = max(longest, length), total + length
     return taken
 
 

@@ -35,6 +35,17 @@ def test_tokens_steps_and_frames_are_counted(engine):
     assert all(part.seconds > 0 for part in counts.values())
 
 
+def test_mixed_lengths_waste_little_on_padding(engine):
+    lengths = [5, 50, 12, 33, 8, 41, 20, 47, 16, 28, 37, 6, 24, 44, 10, 31]
+    symbols = [" ".join([HEAD] * length) + f" {TAIL}" for length in lengths]
+    tickets = engine.submit([AcousticRequest(voice="demo", symbols=text, speed=4.0) for text in symbols])
+    for ticket in tickets:
+        ticket.future.result(60)
+    for name, part in engine.counts.items():
+        assert 1 - part.kept / part.positions < 0.1, name
+    assert engine.counts["encoder"].runs < len(lengths) / 2
+
+
 def test_counts_are_a_copy(engine):
     before = engine.counts
     (ticket,) = engine.submit([AcousticRequest(voice="demo", symbols=f"{HEAD} {TAIL}")])
