@@ -12,7 +12,7 @@ from ray.serve.handle import DeploymentHandle
 from starlette.types import ASGIApp
 
 from deployments.deployment import inline, items_of, result_of, translate
-from deployments.errors import SpeechError
+from deployments.errors import DeadlineExceeded, SpeechError
 from deployments.ingress import handle
 from deployments.ingress.routes import build_app
 from deployments.messages import Audio, SpeechRequest, SpokenSegment, StageStatus, TextAnalysis, VoiceInfo
@@ -85,6 +85,8 @@ class Ingress:
         limit_s = self._settings.request_timeout_s
         try:
             removed = await self._normalizer.broadcast("purge", voice).results_async(timeout_s=limit_s)
+        except TimeoutError:
+            raise DeadlineExceeded(f"Not every replica purged its cache within {limit_s:g} s. Send it again.") from None
         except Exception as error:
             raise translate(error) from None
         return sum(removed)

@@ -54,6 +54,7 @@ def build_app(
     app = FastAPI(
         title="sambert-serve",
         summary="Chinese text to emotional speech with Sambert and HifiGan.",
+        description=live_routes.DESCRIPTION,
         version=version("sambert-serve"),
         docs_url=None,
         redoc_url=None,

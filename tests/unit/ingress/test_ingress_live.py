@@ -10,6 +10,7 @@ import av
 import numpy as np
 import pytest
 from ingress_double import Talk, Tones, tone, until
+from test_ingress_http import is_error
 
 from deployments.errors import SynthesisFailed
 from deployments.ingress.encoders import MEDIA_TYPES
@@ -154,6 +155,11 @@ async def test_long_audio_comes_in_frames_that_clients_take(app_of, tones):
         talk.tell(said("字" * 100 + "。"))
         sizes = [len(await talk.hear()) for _ in range(5)]
     assert sizes == [1 << 16] * 4 + [320_000 - 4 * (1 << 16)]
+
+
+async def test_without_an_upgrade_the_answer_says_what_it_is(client):
+    assert "ws://" in is_error(await client.get("/v1/audio/speech/stream"), 404, "not_found")
+    assert "/v1/audio/speech/stream" in (await client.get("/openapi.json")).json()["info"]["description"]
 
 
 class TestErrors:
