@@ -85,8 +85,7 @@ def answering(method: Method) -> Method:
     """Lets a stage's method send refusals as values, which `result_of` and `items_of` raise on the caller's side.
 
     Serve writes a traceback for everything that a method raises, as many as callers like to cause. What has status 500
-    is a fault of ours and stays an exception. A refusal that comes in as an argument, in place of what the stage before
-    was to compute, is passed on.
+    is a fault of ours and stays an exception.
 
     Args:
         method: A coroutine function or an async generator function; a refusal is the last item of the latter.
@@ -96,8 +95,6 @@ def answering(method: Method) -> Method:
 
     @functools.wraps(method)
     async def answer(*args: Any) -> Any:
-        if (refusal := _refusal_among(args)) is not None:
-            return refusal
         try:
             return await cast(Awaitable[Any], method(*args))
         except SpeechError as error:
@@ -109,16 +106,12 @@ def answering(method: Method) -> Method:
 def _answering_in_items(method: Callable[..., AsyncGenerator[Any, None]]) -> Callable[..., AsyncGenerator[Any, None]]:
     @functools.wraps(method)
     async def answer(*args: Any) -> AsyncGenerator[Any, None]:
-        refusal = _refusal_among(args)
-        if refusal is None:
-            try:
-                async with aclosing(method(*args)) as items:
-                    async for item in items:
-                        yield item
-            except SpeechError as error:
-                refusal = _refusal(error)
-        if refusal is not None:
-            yield refusal
+        try:
+            async with aclosing(method(*args)) as items:
+                async for item in items:
+                    yield item
+        except SpeechError as error:
+            yield _refusal(error)
 
     return answer
 
@@ -128,10 +121,6 @@ def _refusal(error: SpeechError) -> SpeechError:
     if error.status == SpeechError.status:
         raise error
     return error
-
-
-def _refusal_among(args: tuple[Any, ...]) -> SpeechError | None:
-    return next((arg for arg in args if isinstance(arg, SpeechError)), None)
 
 
 def inline(handle: DeploymentHandle[Any], *, stream: bool = False) -> DeploymentHandle[Any]:

@@ -17,6 +17,7 @@ from deployments.deployment import answering, inline, items_of, result_of
 from deployments.errors import DeadlineExceeded, ReplicaLost, SpeechError
 from deployments.messages import (
     AcousticRequest,
+    MelSpectrogram,
     SegmentAudio,
     SpeechRequest,
     SpokenSegment,
@@ -145,12 +146,13 @@ class Normalizer:
                 log.warning("request %s: a replica died under a stream; sending it again", acoustic.request_id)
 
     async def _through_models(self, acoustic: AcousticRequest, vocoder: VocoderRequest) -> SegmentAudio:
-        mel: Any = self._acoustic.infer.remote(acoustic)
-        try:
-            audio: SegmentAudio = await result_of(self._vocoder.vocode.remote(vocoder, mel))
-        except BaseException:
-            mel.cancel()
-            raise
+        """The mel spectrogram is awaited here, since Serve copies inline messages through this process anyway.
+
+        Passing the response on instead would make Serve 2.60 try for ever, without a pause, to send it when the replica
+        that works on it dies.
+        """
+        mel: MelSpectrogram = await result_of(self._acoustic.infer.remote(acoustic))
+        audio: SegmentAudio = await result_of(self._vocoder.vocode.remote(vocoder, mel))
         return audio
 
 

@@ -3,13 +3,17 @@
 import asyncio
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 
 import httpx
+import numpy as np
 import pytest
+from ray import serve
 
 from deployments.errors import DeadlineExceeded
 from deployments.messages import SpeechRequest
 
+ROUNDING = 33  # 1e-3 of full scale
 LONG = "我们一起去公园散步吧，晚上再回家吃饭。" * 40
 
 
@@ -48,6 +52,25 @@ def test_a_killed_replica_loses_nothing_for_good(speech, deployment):
     assert set(statuses) <= {200, 503}
     assert statuses[-4:] == [200] * 4
     assert statuses.count(200) > statuses.count(503)
+
+
+@pytest.mark.parametrize("deployment", ["Acoustic", "Vocoder"])
+def test_what_a_killed_replica_was_working_on_is_made_anew(speech, deployment):
+    """Whole answers whose segments are in the model when it dies are complete, and come without waiting for a limit."""
+    models = serve.get_deployment_handle(deployment, "speech").options(_by_reference=False)
+    before = models.counts.remote().result()
+    with ThreadPoolExecutor() as threads:
+        request = SpeechRequest(text=LONG[:200], use_cache=False, timeout_s=45)
+        whole = [threads.submit(speech.handle.synthesize.remote(request).result) for _ in range(4)]
+        while models.counts.remote().result() == before:
+            assert not any(answer.done() for answer in whole)
+        assert speech.kill_replicas(deployment) >= 1
+        audio = [answer.result() for answer in whole]
+    speech.wait_until_ready()
+    alone = speech.handle.synthesize.remote(request).result()
+    for answer in audio:
+        assert answer.pcm.shape == alone.pcm.shape
+        assert np.abs(answer.pcm.astype(int) - alone.pcm).max() <= ROUNDING
 
 
 def test_a_request_out_of_time_is_refused_with_504_error_and_its_work_dropped(speech):

@@ -6,7 +6,7 @@ import pickle
 import pytest
 
 from deployments.deployment import answering, items_of, result_of
-from deployments.errors import DeadlineExceeded, SpeechError, SynthesisFailed, TextNotSpeakable, all_errors
+from deployments.errors import DeadlineExceeded, SpeechError, SynthesisFailed, all_errors
 
 
 class Stage:
@@ -14,13 +14,11 @@ class Stage:
 
     def __init__(self, error=None):
         self.error = error
-        self.calls = 0
         self.closed = False
 
     @answering
     async def one(self, _request):
         """A result."""
-        self.calls += 1
         if self.error is not None:
             raise self.error
         return "result"
@@ -28,7 +26,6 @@ class Stage:
     @answering
     async def several(self, _request):
         """Two items, or one and the error."""
-        self.calls += 1
         try:
             yield "first"
             if self.error is not None:
@@ -96,13 +93,6 @@ async def test_faults_of_ours_stay_exceptions(kind):
     expected = kind if issubclass(kind, SpeechError) else SynthesisFailed
     with pytest.raises(expected):
         await result_of(Response(Stage(kind("a fault")).one(1)))
-
-
-async def test_a_refusal_in_place_of_an_argument_is_passed_on():
-    refusal, stage = TextNotSpeakable("nothing; send words."), Stage()
-    assert await stage.one(refusal) is refusal
-    assert [item async for item in stage.several(refusal)] == [refusal]
-    assert stage.calls == 0
 
 
 async def test_cancelling_and_leaving_reach_the_stage():
