@@ -102,7 +102,8 @@ class FrontEnd:
         """
         marked = MarkedText.plain(text) if isinstance(text, str) else text
         tracked, pinned = clean(marked.tracked, keep=frozenset(marked.fixed))
-        tracked, entries = lexicon.stand_in(self._normalizer.simplify(tracked), len(marked.fixed))
+        pinned |= marked.pinned
+        tracked, entries = lexicon.stand_in(self._normalizer.simplify(tracked), len(marked.fixed), pinned)
         if normalize:
             tracked = self._normalizer.normalize(tracked, english=has_english)
         else:
@@ -171,7 +172,13 @@ class FrontEnd:
         """Prosodic words of a sentence, with the marks that follow each."""
         sentence = prepared.tracked.text[start:end]
         tokens = self._endings.join(self._segmenter.cut(sentence))
-        readings = self._endings.soften(tokens, self._reader.read(sentence, tokens, prepared.readings(start, end)))
+        pinned = prepared.readings(start, end)
+        readings = self._endings.soften(tokens, self._reader.read(sentence, tokens, pinned))
+        if pinned:  # a reading that the caller wrote keeps its tone in an ending too
+            readings = [
+                tuple(pinned.get(place, syllable) for place, syllable in enumerate(syllables, token.start))
+                for token, syllables in zip(tokens, readings, strict=True)
+            ]
         units: list[Unit] = []
         clause: list[Spoken] = []
         for token, syllables in [*zip(tokens, readings, strict=True), (Token("", len(sentence), MARK), ())]:

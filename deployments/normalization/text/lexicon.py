@@ -7,7 +7,7 @@ import logging
 import re
 import threading
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Container, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -66,12 +66,15 @@ class Lexicon:
         """The entries of several lexicons; where two have one text, the later one wins."""
         return cls({text: " ".join(entry.pinyin) for lexicon in lexicons for text, entry in lexicon._entries.items()})
 
-    def stand_in(self, text: Tracked, num_taken: int = 0) -> tuple[Tracked, dict[str, Entry]]:
+    def stand_in(
+        self, text: Tracked, num_taken: int = 0, pinned: Container[int] = ()
+    ) -> tuple[Tracked, dict[str, Entry]]:
         """Puts one private character in the place of each entry that occurs.
 
         Args:
             text: Cleaned text, before any rule.
             num_taken: How many private characters, from the first on, stand for something else already.
+            pinned: Places in the caller's text that have a reading of their own; no entry covers them.
 
         Returns:
             The text, and the entries by the character that stands for them.
@@ -83,6 +86,8 @@ class Lexicon:
 
         def replace(match: re.Match[str]) -> str | None:
             found = match[0]
+            if any(text.origins[place] in pinned for place in range(*match.span())):
+                return None
             if found not in places:
                 if num_taken + len(places) >= MAX_STAND_INS:
                     return None

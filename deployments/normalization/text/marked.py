@@ -14,6 +14,7 @@ from deployments.normalization.text.ssml_document import Piece
 from deployments.normalization.text.ssml_values import syllables
 from deployments.normalization.text.tracked import Tracked
 
+_HAN = re.compile("[\u4e00-\u9fff]+")
 # Stands for nothing in a text of the caller's: only this module may put it there.
 _PRIVATE = re.compile("[\ue000-\uf8ff]")
 
@@ -26,16 +27,18 @@ class MarkedText:
         source: The caller's characters.
         tracked: What is read; its origins are places in the source.
         fixed: What the private characters in it stand for.
+        pinned: Readings of single characters, by place in the source.
     """
 
     source: str
     tracked: Tracked
     fixed: Mapping[str, Entry]
+    pinned: Mapping[int, str]
 
     @classmethod
     def plain(cls, text: str) -> MarkedText:
         """A text without any markup."""
-        return cls(text, Tracked.of(text), {})
+        return cls(text, Tracked.of(text), {}, {})
 
 
 class Words(Protocol):
@@ -70,6 +73,7 @@ class _Marking:
         self._text: list[str] = []
         self._origins: list[int] = []
         self._fixed: dict[str, Entry] = {}
+        self._pinned: dict[int, str] = {}
         self._adders: dict[str, Callable[[Piece], None]] = {
             "text": self._plain,
             "phoneme": self._phoneme,
@@ -88,7 +92,8 @@ class _Marking:
         source = self._source.strip()
         last = max(len(source) - 1, 0)
         origins = tuple(min(max(origin - begin, 0), last) for origin in self._origins)
-        return MarkedText(source, Tracked("".join(self._text), origins), self._fixed)
+        pinned = {place - begin: syllable for place, syllable in self._pinned.items()}
+        return MarkedText(source, Tracked("".join(self._text), origins), self._fixed, pinned)
 
     def _plain(self, piece: Piece) -> None:
         begin = len(self._source)
@@ -98,7 +103,13 @@ class _Marking:
                 self._origins.append(place)
 
     def _phoneme(self, piece: Piece) -> None:
-        self._fix(Entry(piece.text, tuple(piece.value.split())))
+        """Characters keep their place in the words around them where each has its syllable; else they are one word."""
+        readings = piece.value.split()
+        if _HAN.fullmatch(piece.text) and len(readings) == len(piece.text):
+            self._pinned |= dict(enumerate(readings, len(self._source)))
+            self._plain(piece)
+        else:
+            self._fix(Entry(piece.text, tuple(readings)))
 
     def _word(self, piece: Piece, *, is_name: bool) -> None:
         entry = self._words.word(piece.text, is_name=is_name)

@@ -44,9 +44,7 @@ _ATTRIBUTES: Mapping[str, frozenset[str]] = {
 }
 _REQUIRED = {"emotion": "category", "phoneme": "ph", "sub": "alias", "say-as": "interpret-as"}
 _BOUNDARIES = {"s": "sentence", "p": "paragraph"}
-_SPEED = (0.25, 4.0)
-_PITCH = (-12.0, 12.0)
-_VOLUME = (0.0, 2.0)
+_SPEED, _PITCH, _VOLUME = (0.25, 4.0), (-12.0, 12.0), (0.0, 2.0)
 
 
 def is_markup(text: str) -> bool:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
-from test_text_analyser import make, pinyin, read
+from test_text_analyser import make, pinyin, read, table
 
 from deployments.errors import EmotionNotFound, TextNotSpeakable
 from deployments.messages import Controls
@@ -58,6 +60,10 @@ def test_say_as(analyser: Analyser, kind: str, text: str, words: str) -> None:
         ('<phoneme ph="zher4">这儿</phoneme>', "zher4"),
         ('<phoneme ph="ni3 hao3">你好</phoneme>', "ni2 hao3"),  # tones change as in a lexicon
         ('<phoneme ph="ei1 ai4">AI</phoneme>', "ei1 ai4"),
+        ('<phoneme ph="dong1 xi1">东西</phoneme>', "dong1 xi1"),
+        ("东西[xi1]", "dong1 xi1"),
+        ('<phoneme ph="hang2">行</phoneme>业', "hang2 ye4"),
+        (' <break/><sub alias="万维网">W3C</sub><phoneme ph="zhang3">長</phoneme>', "wan4 wei2 wang2 zhang3"),
         ("<w>小孩儿</w>", "xiao3 hair2"),
         ("<w>行[xing2]</w>", "xing2"),
         ('<sub alias="行[hang2]长">X</sub>', "hang2 zhang3"),
@@ -75,6 +81,14 @@ def test_readings(analyser: Analyser, inside: str, expected: str) -> None:
 def test_a_word_is_one_word(analyser: Analyser) -> None:
     (segment,) = read(analyser, "<speak>广州市<w>长隆马戏</w>欢迎您</speak>").segments
     assert "长隆马戏" in [word.text for word in segment.words]
+
+
+def test_a_reading_in_the_text_wins_over_the_lexicon(frontend: FrontEnd, tmp_path: Path) -> None:
+    path = table(tmp_path / "all.tsv", "银行\tyin1 hang1\n")
+    analyser = make(frontend, lexicon_file=str(path))
+    assert heard(analyser, "银行") == "yin1 hang1"
+    for text in ("银行[xing2]", '银<phoneme ph="xing2">行</phoneme>'):
+        assert heard(analyser, text) == "yin2 xing2"
 
 
 def test_a_broken_reading_beside_a_character_is_text(analyser: Analyser) -> None:
