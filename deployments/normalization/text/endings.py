@@ -64,6 +64,12 @@ class Endings:
                 softened.append(syllables)
         return softened
 
+    def _is_name(self, token: Token) -> bool:
+        """Whether 儿 ends a person's name; the dictionary also takes 小鸟儿 and 宝贝儿 for names."""
+        stem = token.text[:-1]
+        coloured = len(stem) > 1 and self._segmenter.knows(stem) and stem[-1] in self._before_er
+        return token.tag.startswith("nr") and not coloured
+
     def _parts(self, token: Token, syllables: tuple[str, ...]) -> tuple[str, ...]:
         """Neutral tones inside a word of words: 男朋友 as 朋友, 爸爸妈妈 as 爸爸 and 妈妈."""
         if token.tag in _IDIOM_TAGS:
@@ -84,7 +90,7 @@ class Endings:
             counted = before is not None and before.text[-1] in _NUMBERS_AND_PRONOUNS
             return "ge5" if text == "个" and counted else syllable
         if syllable.startswith("er") and last == "儿":
-            return syllable if text in self._full_er or token.tag.startswith("nr") else "r5"
+            return syllable if text in self._full_er or self._is_name(token) else "r5"
         if last == "子" and syllable == "zi3":
             keeps = text[-2:] in self._full_zi or text[-3:] in self._full_zi or token.tag.startswith(("nr", "ns"))
             return syllable if keeps else "zi5"

@@ -10,6 +10,7 @@ from deployments.normalization.text import numbers, tables
 Reader = Callable[[str], str]
 
 _TOKEN = re.compile(r"[0-9]+|[A-Za-z]+|.", re.DOTALL)
+_NUMBER = re.compile(r"[0-9]+")
 _DIGIT = re.compile(r"[0-9]")
 _SUPERSCRIPTS = str.maketrans("⁰¹²³⁴⁵⁶⁷⁸⁹ⁿ", "0123456789n")
 _SUBSCRIPTS = str.maketrans("₀₁₂₃₄₅₆₇₈₉", "0123456789")
@@ -54,6 +55,7 @@ def readers() -> dict[str, Reader]:
         "subscript": lambda text: _index(text.translate(_SUBSCRIPTS)),
         "charge": lambda text: "正" if text == "⁺" else "负",
         "span": _span,
+        "each": lambda text: _NUMBER.sub(lambda match: numbers.cardinal(match[0]), text),
         "address": _address(tables.pairs("address.tsv")),
         "path": _address({**tables.pairs("address.tsv"), "/": " ", "\\": " "}),
         "file_ending": lambda text: text.upper() if len(text) < 3 or text.lower() not in {"doc", "zip"} else text,
