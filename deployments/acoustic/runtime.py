@@ -46,6 +46,8 @@ class Differs(Exception):
 def choose_runtime(network: Sambert, fused: FusedDecoder, backend: str, threads: int) -> Runtime:
     """Readies a network for a runtime; with onnxruntime its encoder and predictors are replaced.
 
+    On a GPU it turns TF32 off for the whole process, so that float32 is float32.
+
     Args:
         network: On its device, in eval mode.
         fused: Its decoder.
@@ -60,6 +62,9 @@ def choose_runtime(network: Sambert, fused: FusedDecoder, backend: str, threads:
     """
     plain = Runtime("torch", fused.bind, TorchKernels(network.mel_postnet))
     on_cpu = fused.w_in.device.type == "cpu"
+    if not on_cpu:
+        # A GPU would round the factors of products to 11 bits: batches would differ from their items alone.
+        torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = False
     if backend == "torch" or (backend == "auto" and not on_cpu):
         return plain
     if not on_cpu:

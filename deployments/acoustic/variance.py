@@ -241,9 +241,11 @@ class VarianceAdaptor(nn.Module):
         return Variances(heard_BTP, pitch_BT, energy_BT, log_duration_BT)
 
     @staticmethod
-    def _embed(convolution: nn.Module, value_BT: Tensor) -> Tensor:
-        embedded_BPT: Tensor = convolution(value_BT[:, None])
-        return embedded_BPT.transpose(1, 2)
+    def _embed(convolution: nn.Conv1d, value_BT: Tensor) -> Tensor:
+        """[B, T] to [B, T, P], as a product: torch is slow at a convolution of one channel."""
+        kernel = convolution.weight.shape[2]
+        around_BTK = F.pad(value_BT, (kernel // 2, kernel // 2)).unfold(1, kernel, 1)
+        return F.linear(around_BTK, convolution.weight[:, 0], convolution.bias)
 
     def regulate(
         self, text_BTP: Tensor, speaker_BTD: Tensor, emotion_BTD: Tensor, repeats_BT: Tensor, r: int
