@@ -12,7 +12,7 @@ from typing import Any
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from deployments.errors import ClientGone, DeadlineExceeded, InvalidRequest, TooLarge
+from deployments.errors import ClientGone, DeadlineExceeded, InvalidRequest, Overloaded, TooLarge
 from deployments.ingress.faults import respond, speech_error, unexpected
 from deployments.settings import IngressSettings
 
@@ -111,14 +111,18 @@ class Envelope:
 class BodyLimit:
     """Reads the body before the route does: at most so many bytes, within the time limit, of a type that can be JSON.
 
+    Callers that send slowly may hold half of the requests that a replica works on at once. Where there are more, the
+    one that has been sending longest is refused, so that no number of them keeps others out.
+
     Args:
         app: What it wraps.
-        settings: max_body_bytes and request_timeout_s.
+        settings: max_body_bytes, request_timeout_s and replicas.max_ongoing_requests.
     """
 
     def __init__(self, app: ASGIApp, settings: IngressSettings) -> None:
         self._app = app
         self._settings = settings
+        self._reading: dict[asyncio.Timeout, None] = {}  # in order of arrival
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Handles one connection."""
@@ -127,12 +131,7 @@ class BodyLimit:
             await self._app(scope, receive, send)
             return
         self._check_length(headers)
-        try:
-            async with asyncio.timeout(self._settings.request_timeout_s):
-                body = await self._read(receive)
-        except TimeoutError:
-            limit_s = self._settings.request_timeout_s
-            raise DeadlineExceeded(f"The body did not arrive within {limit_s} s. Send it faster.") from None
+        body = await self._read_in_time(receive)
         if body:
             _declare_json(scope, headers)
         unread: list[Message] = [{"type": "http.request", "body": body, "more_body": False}]
@@ -148,6 +147,24 @@ class BodyLimit:
             raise InvalidRequest("The header content-length is not a number.")
         if int(length[:20]) > self._settings.max_body_bytes:
             raise self._too_large()
+
+    async def _read_in_time(self, receive: Receive) -> bytes:
+        limit_s = self._settings.request_timeout_s
+        limit = asyncio.timeout(limit_s)
+        try:
+            async with limit:
+                self._reading[limit] = None
+                if len(self._reading) > max(1, self._settings.replicas.max_ongoing_requests // 2):
+                    oldest = next(iter(self._reading))
+                    del self._reading[oldest]
+                    oldest.reschedule(asyncio.get_running_loop().time())
+                return await self._read(receive)
+        except TimeoutError:
+            if limit not in self._reading:
+                raise Overloaded("Too many callers send slowly. Send the body faster.", retry_after_s=1.0) from None
+            raise DeadlineExceeded(f"The body did not arrive within {limit_s} s. Send it faster.") from None
+        finally:
+            self._reading.pop(limit, None)
 
     async def _read(self, receive: Receive) -> bytes:
         body = bytearray()

@@ -89,6 +89,32 @@ class TestTime:
             is_error(await client.post(SPEECH, content=trickle()), 504, "deadline_exceeded")
 
 
+class TestSlowCallers:
+    async def test_the_one_that_sends_longest_makes_way(self, client_of, tones):
+        """Two of four requests may be read at once: the third slow one ends the first, and a quick one is served."""
+        begun = [asyncio.Event() for _ in range(3)]
+
+        async def trickle(number):
+            yield b"{"
+            begun[number].set()
+            await asyncio.Event().wait()
+
+        async with client_of(tones, replicas={"max_ongoing_requests": 4}) as client:
+            slow = []
+            for number in range(3):
+                slow.append(asyncio.ensure_future(client.post(SPEECH, content=trickle(number))))
+                await begun[number].wait()
+            answer = await asyncio.wait_for(slow[0], LIMIT_S)
+            is_error(answer, 429, "overloaded")
+            assert answer.headers["retry-after"] == "1"
+            quick = await asyncio.wait_for(client.post(SPEECH, content=BODY), LIMIT_S)
+            assert quick.status_code == 200
+            is_error(await asyncio.wait_for(slow[1], LIMIT_S), 429, "overloaded")
+            assert not slow[2].done()
+            slow[2].cancel()
+            await asyncio.gather(slow[2], return_exceptions=True)
+
+
 class TestCallersThatLeave:
     @pytest.mark.parametrize(("path", "body"), [(SPEECH, BODY), (SPEECH, STREAM), ("/tts", b'{"text": "a"}')])
     async def test_before_the_first_segment(self, app_of, tones, path, body, caplog):
