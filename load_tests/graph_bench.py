@@ -4,21 +4,20 @@ from __future__ import annotations
 
 import asyncio
 import statistics
-from collections import Counter
 from collections.abc import Awaitable, Callable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
-from itertools import islice
+from dataclasses import dataclass, replace
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, Final
 
 from deployments.messages import SpeechRequest
 from deployments.settings import Settings
-from load_tests.drive import Answer, Client, Run, closed_loop
+from load_tests.drive import Answer, Client, closed_loop
 from load_tests.efficiency import since, stage_numbers
 from load_tests.machine import Usage, load_average
 from load_tests.modes import Scenario
 from load_tests.phrases import Phrase
 from load_tests.pipeline import Pipeline
+from load_tests.rows import Row, hit_rate, run_numbers, to_plain, usage_numbers
 from load_tests.summary import latency_ms, medians, paired_ratio
 from load_tests.traffic import Call, Traffic
 
@@ -58,35 +57,6 @@ class Plan:
     pairs: int
     num_no_ops: int
     yardstick_s: Callable[[], float]
-
-
-@dataclass(slots=True)
-class Row:
-    """What a scenario gave, one entry per round.
-
-    Attributes:
-        scenario: What it was.
-        calls: What comes next; all rounds together are one stretch of traffic.
-        numbers: Measured numbers by name.
-        caches: Answers by their x-cache, over all rounds.
-        said: Phrases that were asked for.
-        num_repeats: Requests for a phrase that had been asked for before.
-    """
-
-    scenario: Scenario
-    calls: Iterator[Call]
-    numbers: list[dict[str, float]] = field(default_factory=list)
-    caches: Counter[str] = field(default_factory=Counter)
-    said: set[Phrase] = field(default_factory=set)
-    num_repeats: int = 0
-
-    def take(self, number: int) -> list[Call]:
-        """The next calls."""
-        calls = list(islice(self.calls, number))
-        for call in calls:
-            self.num_repeats += call.phrase in self.said
-            self.said.add(call.phrase)
-        return calls
 
 
 class GraphBench:
@@ -164,8 +134,8 @@ class GraphBench:
         after = await self._served.counts(scenario.mode)
         acoustic, vocoder = (since(*looks) for looks in zip(before, after, strict=True))
         ran = stage_numbers(acoustic, vocoder, sum(answer.audio_s for answer in run.answers))
-        seen = {**run_numbers(run), **usage_numbers(usage, run), **ran}
-        row.numbers.append({**seen, "load_average": load_average()})
+        row.runs.append(run)
+        row.numbers.append({**run_numbers(run), **usage_numbers(usage, run), **ran, "load_average": load_average()})
         row.caches.update(answer.cache for answer in run.answers)
 
     async def _overhead(self, pipeline: Pipeline) -> dict[str, float]:
@@ -212,13 +182,12 @@ class GraphBench:
         return Client(self._served.url(mode), self._plan.voice, connections)
 
     def _report(self, row: Row) -> dict[str, Any]:
-        plain = self._rows[0]
         report: dict[str, Any] = {
             "title": row.scenario.title,
             "mode": row.scenario.mode,
             "callers": row.scenario.concurrency,
             "requests": row.caches.total(),
-            **medians(row.numbers),
+            **row.summary(),
             "caches": dict(row.caches),
             "hit_rate": hit_rate(row.caches),
             "repeated": row.num_repeats / row.caches.total(),
@@ -227,35 +196,8 @@ class GraphBench:
             per_sentence_s = [1 / numbers["requests_per_s"] for numbers in row.numbers]
             report["times_published"] = paired_ratio(self._yardsticks_s, per_sentence_s)
         else:
-            for name in ("audio_s_per_s", "mean_ms", "p95_ms"):
-                own, others = ([numbers[name] for numbers in each.numbers] for each in (row, plain))
-                report[f"{name}_to_plain"] = paired_ratio(own, others)
+            report |= to_plain(row, self._rows[0])
         return report
-
-
-def run_numbers(run: Run) -> dict[str, float]:
-    """What callers saw: rates, latencies, median milliseconds by stage."""
-    stages = dict.fromkeys(stage for answer in run.answers for stage in answer.timings_s)
-    times = {
-        f"{stage}_ms": latency_ms([answer.timings_s.get(stage, 0.0) for answer in run.answers])["p50_ms"]
-        for stage in stages
-    }
-    return {
-        "requests_per_s": len(run.answers) / run.elapsed_s,
-        "audio_s_per_s": sum(answer.audio_s for answer in run.answers) / run.elapsed_s,
-        **latency_ms([answer.latency_s for answer in run.answers]),
-        **times,
-    }
-
-
-def usage_numbers(usage: Usage, run: Run) -> dict[str, float]:
-    """What the replicas took meanwhile: cores kept busy, most resident memory."""
-    return {"cpu_cores": usage.cpu_s / run.elapsed_s, "peak_mib": usage.peak_bytes / 2**20}
-
-
-def hit_rate(caches: Counter[str]) -> float:
-    """Part of the requests that the cache answered, those that it answered in part counting half."""
-    return (caches["hit"] + caches["partial"] / 2) / max(1, caches.total())
 
 
 async def _timed(work: Callable[[], Awaitable[object]]) -> float:

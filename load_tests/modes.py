@@ -26,12 +26,14 @@ class Scenario:
         mode: Name of the application that is asked.
         concurrency: Callers at once.
         is_sentence: Whether all callers ask for the voice's sentence instead of the phrases of the traffic model.
+        is_cached: Whether earlier requests make later ones faster.
     """
 
     title: str
     mode: str
     concurrency: int
     is_sentence: bool = False
+    is_cached: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -104,7 +106,11 @@ def scenarios(present: Sequence[Mode]) -> tuple[Scenario, ...]:
         Scenario(title="plain", mode="plain", concurrency=1),
         Scenario(title="+ fast runtimes", mode="fast", concurrency=1),
         *(Scenario(title="+ batching", mode="batching", concurrency=number) for number in (1, 4, 16)),
-        *(Scenario(title=titles[mode.name], mode=mode.name, concurrency=4) for mode in present if mode.name in titles),
+        *(
+            Scenario(title=titles[mode.name], mode=mode.name, concurrency=4, is_cached=True)
+            for mode in present
+            if mode.name in titles
+        ),
         *(Scenario(title="one sentence", mode="batching", concurrency=number, is_sentence=True) for number in (1, 16)),
     ]
     names = {mode.name for mode in present}

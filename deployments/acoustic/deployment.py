@@ -13,7 +13,7 @@ from ray import serve
 from deployments.acoustic.engine import AcousticEngine
 from deployments.batching import Ticket
 from deployments.counts import RunCounts
-from deployments.deployment import device_of
+from deployments.deployment import answering, device_of
 from deployments.errors import NotReady
 from deployments.messages import AcousticRequest, MelChunk, MelSpectrogram, StageStatus
 from deployments.settings import AcousticSettings, VoicesSettings
@@ -47,6 +47,7 @@ class Acoustic:
         """Hands what arrived together to the engine, which never blocks; reconfigure() sets both numbers."""
         return self._engine.submit(requests)
 
+    @answering
     async def infer(self, request: AcousticRequest) -> MelSpectrogram:
         """The mel spectrogram of one segment.
 
@@ -56,6 +57,7 @@ class Acoustic:
         ticket = await self._collect(request)
         return await ticket.result()
 
+    @answering
     async def infer_stream(self, request: AcousticRequest) -> AsyncGenerator[MelChunk, None]:
         """The mel spectrogram of one segment in pieces, each as soon as it is made; leaving early frees its place.
 

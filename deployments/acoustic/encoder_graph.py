@@ -44,7 +44,6 @@ class _Blocks:
         self._width = width
         self._batch, self._length = graph.sizes("x", 0, 1)
         self._first = graph.constant([0])
-        self._rim = graph.constant([0, 1, 0, 0, 1, 0])
 
     def norm(self, x: str, norm: nn.LayerNorm) -> str:
         graph = self._graph

@@ -111,8 +111,7 @@ class Graph:
         return serialized
 
     def _finish(self, outputs: Mapping[str, str]) -> onnx.GraphProto:
-        # One value may be several outputs, and an output may be used inside: copies keep the names apart; the runtime
-        # removes those it does not need.
+        # One value may be several outputs, and an output may be used inside: copies keep the names apart.
         copies = [helper.make_node("Identity", [value], [name]) for name, value in outputs.items()]
         results = [_value(name) for name in outputs]
         return helper.make_graph([*self._nodes, *copies], self._name, self._inputs, results, self._constants)

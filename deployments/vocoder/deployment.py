@@ -12,7 +12,7 @@ from ray.serve.handle import DeploymentHandle
 
 from deployments.batching import Ticket
 from deployments.counts import RunCounts
-from deployments.deployment import device_of, inline, items_of
+from deployments.deployment import answering, device_of, inline, items_of
 from deployments.errors import NotReady
 from deployments.messages import AcousticRequest, MelSpectrogram, SegmentAudio, StageStatus, VocoderRequest
 from deployments.settings import VocoderSettings, VoicesSettings
@@ -48,6 +48,7 @@ class Vocoder:
         """Hands what arrived together to the engine, which never blocks; reconfigure() sets both numbers."""
         return self._engine.submit(requests)
 
+    @answering
     async def vocode(self, request: VocoderRequest, mel: MelSpectrogram) -> SegmentAudio:
         """The samples of one segment.
 
@@ -61,6 +62,7 @@ class Vocoder:
         ticket = await self._collect((request, mel))
         return await ticket.result()
 
+    @answering
     async def vocode_stream(
         self, request: VocoderRequest, acoustic_request: AcousticRequest
     ) -> AsyncGenerator[SegmentAudio, None]:

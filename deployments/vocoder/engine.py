@@ -182,7 +182,7 @@ class VocoderEngine:
     def __init__(self, folders: Sequence[VoiceFolder], settings: VocoderSettings, device: str) -> None:
         chooser = Chooser(settings, device)
         voices = self._voices = {folder.name: load_voice(folder, settings, device, chooser) for folder in folders}
-        self._limits = _limits(settings.batching)
+        self._limits = Limits.of(settings.batching)
         self._counts = RunCounts()
         self._loop: WorkLoop[Item, SegmentAudio] = WorkLoop(
             lambda: WindowStepper(voices, lambda: self._limits, self._counts), _num_frames, self._limits, "vocoder"
@@ -213,7 +213,7 @@ class VocoderEngine:
 
     def reconfigure(self, batching: Batching) -> None:
         """Changes the batch settings; work in progress goes on."""
-        self._limits = _limits(batching)
+        self._limits = Limits.of(batching)
         self._loop.reconfigure(self._limits)
 
     def why_unhealthy(self) -> str:
@@ -267,12 +267,3 @@ def _num_frames(item: Item) -> int:
     if isinstance(mel, Piece):
         return mel.window.length
     return max(1, len(mel.mel_FM)) if np.ndim(mel.mel_FM) else 1
-
-
-def _limits(batching: Batching) -> Limits:
-    return Limits(
-        max_batch_size=batching.max_batch_size,
-        max_batch_cost=batching.max_batch_cost,
-        batch_timeout_s=batching.batch_timeout_s,
-        max_timeouts=batching.max_timeouts,
-    )

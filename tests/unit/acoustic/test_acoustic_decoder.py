@@ -53,7 +53,7 @@ def decode_alone(network, num_steps: int, band_width: int, seed: int) -> torch.T
     return network(memory_of(network, num_steps, seed), band_width)
 
 
-@settings(max_examples=8, derandomize=True, deadline=None, database=None)
+@settings(max_examples=4, derandomize=True, deadline=None, database=None)
 @given(schedules(), st.sampled_from([1, 3, 8, 64]))
 def test_each_utterance_decodes_as_if_alone(decoder_of, network, schedule, num_ahead):
     decoder = decoder_of(num_ahead)

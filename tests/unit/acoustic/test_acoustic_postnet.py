@@ -58,7 +58,7 @@ def check(postnet: PostNet, kernels: PostNetKernels, utterances: list[tuple[int,
 
 
 @RUNTIMES
-@settings(max_examples=8, **FIXED)
+@settings(max_examples=4, **FIXED)
 @given(
     st.lists(
         st.tuples(st.integers(1, 60), st.integers(0, 4), st.lists(st.integers(1, 40), max_size=6)),
