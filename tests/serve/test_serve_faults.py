@@ -14,7 +14,7 @@ from deployments.errors import DeadlineExceeded
 from deployments.messages import SpeechRequest
 
 ROUNDING = 33  # 1e-3 of full scale
-LONG = "我们一起去公园散步吧，晚上再回家吃饭。" * 40
+LONG = "".join(f"第{number}天我们一起去公园散步，晚上再回家吃饭。" for number in range(1, 60))  # no sentence twice
 
 
 @pytest.mark.parametrize("deployment", ["Acoustic", "Vocoder", "Normalizer"])
