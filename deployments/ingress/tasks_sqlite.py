@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import logging
 import re
@@ -12,6 +13,8 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Final, TypeVar
+
+import filelock
 
 from deployments.errors import NotReady, SpeechError
 from deployments.ingress.tasks import LOST, Task, check_size
@@ -34,6 +37,7 @@ CREATE TABLE IF NOT EXISTS tasks (
 CREATE INDEX IF NOT EXISTS tasks_expiry ON tasks (expires_at);
 CREATE TABLE IF NOT EXISTS audio (id TEXT PRIMARY KEY, wav BLOB NOT NULL);
 CREATE TRIGGER IF NOT EXISTS forget AFTER DELETE ON tasks BEGIN DELETE FROM audio WHERE id = OLD.id; END;
+PRAGMA user_version = 1;
 COMMIT;
 """
 
@@ -188,8 +192,8 @@ class SqliteTaskStore:
                 connection.execute("BEGIN IMMEDIATE" if writes else "BEGIN")
                 result = work(connection)
             if writes:
-                # execute() would stop after the first page
-                connection.executescript(f"PRAGMA incremental_vacuum({_VACUUM_PAGES})")
+                with contextlib.suppress(sqlite3.OperationalError):  # the work is done; space can be freed next time
+                    connection.executescript(f"PRAGMA incremental_vacuum({_VACUUM_PAGES})")  # execute() frees one page
         except sqlite3.Error as error:
             self._disconnect()
             if (getattr(error, "sqlite_errorcode", None) or 0) & 0xFF in _BROKEN:
@@ -207,7 +211,10 @@ class SqliteTaskStore:
         busy_s = self._settings.store_timeout_ms / 2e3
         connection = sqlite3.connect(path, busy_s, isolation_level=None, check_same_thread=False)
         try:
-            connection.executescript(_SCHEMA)
+            if not _has_schema(connection):
+                with filelock.FileLock(self._folder / ".lock", timeout=busy_s):  # not even a mode may be set by two
+                    if not _has_schema(connection):
+                        connection.executescript(_SCHEMA)
             connection.execute("PRAGMA synchronous = NORMAL")  # a crash may lose the last tasks, never the file
             connection.execute("PRAGMA journal_size_limit = 4194304")
         except BaseException:
@@ -230,3 +237,7 @@ class SqliteTaskStore:
         connection, self._connection = self._connection, None
         if connection is not None:
             connection.close()
+
+
+def _has_schema(connection: sqlite3.Connection) -> bool:
+    return bool(connection.execute("PRAGMA user_version").fetchone()[0])

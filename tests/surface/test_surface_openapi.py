@@ -3,8 +3,8 @@
 import subprocess
 import sys
 
-from conftest import serving
 from ingress_double import Tones
+from surface_server import serving
 
 from deployments.ingress.routes import build_app
 from deployments.settings import IngressSettings

@@ -7,8 +7,8 @@ import pytest
 from deployments.errors import SynthesisFailed, TooLarge
 from deployments.settings import TaskSettings
 
-LEASE_S = 0.2
-TTL_S = 0.6
+LEASE_S = 20.0
+TTL_S = 60.0
 SETTINGS = TaskSettings(lease_s=LEASE_S, ttl_s=TTL_S, max_bytes=1 << 16)
 WAV = b"RIFF" + bytes(range(256)) * 4
 

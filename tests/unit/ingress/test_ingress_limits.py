@@ -58,7 +58,7 @@ class TestTime:
                 if message.get("body"):
                     await asyncio.Event().wait()
 
-        connection = Stuck(app_of(tones, request_timeout_s=0.05), SPEECH, STREAM)
+        connection = Stuck(app_of(tones, request_timeout_s=0.5), SPEECH, STREAM)
         async with asyncio.timeout(LIMIT_S):
             await connection.run()
         assert connection.sent[-1]["more_body"] is True

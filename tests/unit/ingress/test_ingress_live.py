@@ -95,7 +95,7 @@ async def test_unfinished_text_is_spoken_when_nothing_more_comes(app_of, tones):
 
 
 async def test_markup_waits_for_its_end(app_of, tones):
-    app = app_of(tones, live_text={"idle_flush_s": 0.02}, request_timeout_s=0.3)
+    app = app_of(tones, live_text={"idle_flush_s": 0.02})
     async with Talk(app) as talk:
         talk.tell(START)
         for piece in ("<speak>", "好。", "走。", "</speak>"):
@@ -269,7 +269,7 @@ class TestCallersThatLeave:
         assert len(audio) == 2 * 4 * (4000 + 1600)
 
     async def test_a_reader_that_takes_nothing_is_cut_off(self, app_of, tones):
-        async with Talk(app_of(tones, request_timeout_s=0.05)) as talk:
+        async with Talk(app_of(tones, request_timeout_s=0.5)) as talk:
             talk.tell(START)
             await until(lambda: talk.accepted is not None)
             talk.reads.clear()

@@ -131,7 +131,7 @@ class TestBatch:
 
     async def test_an_item_that_is_late_or_fails_fails_alone(self, client_of, tones):
         tones.hold, tones.num_free = asyncio.Event(), 1
-        async with client_of(tones, request_timeout_s=0.1) as client:
+        async with client_of(tones, request_timeout_s=0.5) as client:
             lines = lines_of(await client.post(BATCH, json={"items": [{"input": TEXT}, {"input": "好"}]}))
         assert {line["index"]: line.get("error", {}).get("code") for line in lines} == {0: "deadline_exceeded", 1: None}
         tones.hold, tones.refusal = None, ZeroDivisionError("secret")

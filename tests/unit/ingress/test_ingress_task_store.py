@@ -4,7 +4,7 @@ import asyncio
 import sqlite3
 
 import pytest
-from task_store_contract import LEASE_S, SETTINGS, WAV, TaskStoreContract
+from task_store_contract import LEASE_S, SETTINGS, TTL_S, WAV, TaskStoreContract
 
 from deployments.errors import NotReady
 from deployments.ingress.tasks_open import open_task_store
@@ -55,7 +55,7 @@ class TestSqliteTaskStore(TaskStoreContract):
         for number in range(4):
             await stores[0].succeed(f"task-{number}", bytes(15_000), 1)
         (path,) = (tmp_path / "tasks").glob("*.sqlite")
-        await pass_time(10)
+        await pass_time(2 * TTL_S)
         await stores[0].begin("next")
         with sqlite3.connect(path) as connection:
             assert connection.execute("SELECT COUNT(*) FROM audio").fetchone() == (0,)
@@ -101,7 +101,7 @@ class TestSqliteTaskStore(TaskStoreContract):
     async def test_a_file_that_is_locked_is_not_ready_in_time(self, tmp_path, stores):
         await stores[0].begin("task")
         (path,) = (tmp_path / "tasks").glob("*.sqlite")
-        impatient = SqliteTaskStore(tmp_path / "tasks", TaskSettings(store_timeout_ms=60))
+        impatient = SqliteTaskStore(tmp_path / "tasks", TaskSettings(store_timeout_ms=500))
         holder = sqlite3.connect(path, isolation_level=None)
         holder.execute("BEGIN EXCLUSIVE")
         with pytest.raises(NotReady):
