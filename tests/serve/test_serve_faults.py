@@ -60,7 +60,7 @@ def test_what_a_killed_replica_was_working_on_is_made_anew(speech, deployment):
     models = serve.get_deployment_handle(deployment, "speech").options(_by_reference=False)
     before = models.counts.remote().result()
     with ThreadPoolExecutor() as threads:
-        request = SpeechRequest(text=LONG[:200], use_cache=False, timeout_s=45)
+        request = SpeechRequest(text=LONG[:120], use_cache=False, timeout_s=90)  # a replica takes its time to start
         whole = [threads.submit(speech.handle.synthesize.remote(request).result) for _ in range(4)]
         while models.counts.remote().result() == before:
             assert not any(answer.done() for answer in whole)
