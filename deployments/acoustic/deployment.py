@@ -11,12 +11,12 @@ import torch
 from ray import serve
 
 from deployments.acoustic.engine import AcousticEngine
-from deployments.batching import Ticket
 from deployments.counts import RunCounts
 from deployments.deployment import answering, device_of
 from deployments.errors import NotReady
 from deployments.messages import AcousticRequest, MelChunk, MelSpectrogram, StageStatus
 from deployments.settings import AcousticSettings, VoicesSettings
+from deployments.ticket import Ticket
 from deployments.voices.store import VoiceStore
 
 

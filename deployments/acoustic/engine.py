@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from deployments.acoustic.stepper import AcousticStepper, new_counts
 from deployments.acoustic.voice import AcousticVoice
 from deployments.acoustic.work import AcousticTicket
-from deployments.batching import Limits, WorkLoop
+from deployments.batching import WorkLoop
 from deployments.counts import RunCounts
 from deployments.messages import AcousticRequest, MelSpectrogram
 from deployments.settings import AcousticSettings, Batching
@@ -33,7 +33,7 @@ class AcousticEngine:
         self._loop: WorkLoop[AcousticRequest, MelSpectrogram] = WorkLoop(
             make_stepper=lambda: AcousticStepper(voices, settings, self._counts),
             size_of=lambda request: max(1, request.symbols.count("{")),
-            limits=Limits.of(settings.batching),
+            limits=settings.batching,
             name="acoustic model",
         )
 
@@ -67,7 +67,7 @@ class AcousticEngine:
 
     def reconfigure(self, batching: Batching) -> None:
         """Changes the limits of batching; work in progress goes on."""
-        self._loop.reconfigure(Limits.of(batching))
+        self._loop.reconfigure(batching)
 
     def why_unhealthy(self) -> str:
         """Empty while the engine is fit to serve, else the reason."""

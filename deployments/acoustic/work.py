@@ -8,10 +8,10 @@ from numpy.typing import NDArray
 from deployments.acoustic.decoder import Utterance
 from deployments.acoustic.running_postnet import PostNetState
 from deployments.acoustic.voice import AcousticVoice
-from deployments.batching import Ticket
 from deployments.errors import SynthesisFailed
 from deployments.messages import AcousticRequest, MelChunk, MelSpectrogram
 from deployments.settings import AcousticSettings
+from deployments.ticket import Ticket
 from deployments.voices.symbols import SymbolIds
 
 AcousticTicket = Ticket[AcousticRequest, MelSpectrogram]

@@ -10,12 +10,12 @@ import torch
 from ray import serve
 from ray.serve.handle import DeploymentHandle
 
-from deployments.batching import Ticket
 from deployments.counts import RunCounts
 from deployments.deployment import answering, device_of, inline, items_of
 from deployments.errors import NotReady
 from deployments.messages import AcousticRequest, MelSpectrogram, SegmentAudio, StageStatus, VocoderRequest
 from deployments.settings import VocoderSettings, VoicesSettings
+from deployments.ticket import Ticket
 from deployments.vocoder.engine import VocoderEngine
 from deployments.vocoder.parts import vocode_chunks
 from deployments.voices.store import VoiceStore

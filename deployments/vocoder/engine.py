@@ -11,11 +11,12 @@ from time import perf_counter
 import numpy as np
 from numpy.typing import NDArray
 
-from deployments.batching import Limits, Ticket, WorkLoop
+from deployments.batching import WorkLoop
 from deployments.counts import RunCounts
 from deployments.errors import ConfigurationInvalid, SpeechError, SynthesisFailed, VoiceNotFound
 from deployments.messages import MelSpectrogram, SegmentAudio, VocoderRequest
 from deployments.settings import Batching, VocoderSettings
+from deployments.ticket import Ticket
 from deployments.vocoder.backends.choice import Chooser
 from deployments.vocoder.checkpoint import load_generator
 from deployments.vocoder.stream import MelStream, Piece
@@ -96,7 +97,7 @@ class WindowStepper:
     """
 
     def __init__(
-        self, voices: Mapping[str, VocoderVoice], limits: Callable[[], Limits], counts: RunCounts | None = None
+        self, voices: Mapping[str, VocoderVoice], limits: Callable[[], Batching], counts: RunCounts | None = None
     ) -> None:
         self._voices = voices
         self._limits = limits
@@ -182,10 +183,12 @@ class VocoderEngine:
     def __init__(self, folders: Sequence[VoiceFolder], settings: VocoderSettings, device: str) -> None:
         chooser = Chooser(settings, device)
         voices = self._voices = {folder.name: load_voice(folder, settings, device, chooser) for folder in folders}
-        self._limits = Limits.of(settings.batching)
         self._counts = RunCounts()
         self._loop: WorkLoop[Item, SegmentAudio] = WorkLoop(
-            lambda: WindowStepper(voices, lambda: self._limits, self._counts), _num_frames, self._limits, "vocoder"
+            lambda: WindowStepper(voices, lambda: self._loop.limits, self._counts),
+            _num_frames,
+            settings.batching,
+            "vocoder",
         )
 
     @property
@@ -213,8 +216,7 @@ class VocoderEngine:
 
     def reconfigure(self, batching: Batching) -> None:
         """Changes the batch settings; work in progress goes on."""
-        self._limits = Limits.of(batching)
-        self._loop.reconfigure(self._limits)
+        self._loop.reconfigure(batching)
 
     def why_unhealthy(self) -> str:
         """Empty while the engine is fit to serve, else the reason."""

@@ -9,7 +9,7 @@ import pytest
 from ray import cloudpickle, serve
 
 from deployments.acoustic.deployment import Acoustic
-from deployments.batching import Limits, WorkLoop
+from deployments.batching import WorkLoop
 from deployments.messages import AcousticRequest
 from deployments.settings import Batching
 
@@ -38,13 +38,13 @@ class SlowStepper:
 
 class SlowEngine:
     def __init__(self):
-        self._loop = WorkLoop(SlowStepper, lambda request: 1, Limits(max_batch_size=64), "slow model")
+        self._loop = WorkLoop(SlowStepper, lambda request: 1, Batching(max_batch_size=64), "slow model")
 
     def submit(self, requests):
         return self._loop.submit(requests, [0] * len(requests), [None] * len(requests))
 
     def reconfigure(self, batching):
-        self._loop.reconfigure(Limits(max_batch_size=batching.max_batch_size))
+        self._loop.reconfigure(batching)
 
     def why_unhealthy(self):
         return self._loop.why_unhealthy()

@@ -8,9 +8,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from deployments.batching import Limits, Ticket, WorkLoop, choose
+from deployments.batching import WorkLoop, choose
 from deployments.errors import DeadlineExceeded, InvalidRequest, NotReady, StageStuck, SynthesisFailed
 from deployments.settings import Batching
+from deployments.ticket import Ticket
 
 WAIT_S = 10.0  # of a test that would otherwise hang; never waited for in full
 
@@ -55,7 +56,7 @@ class Bench:
         self.started = threading.Event()
         self.num_built = 0
         self.fail_to_build = False
-        self.loop = WorkLoop(self._build, lambda item: 1, Limits(**limits), "model")
+        self.loop = WorkLoop(self._build, lambda item: 1, Batching(**limits), "model")
 
     def _build(self) -> Batches:
         if self.fail_to_build:
@@ -109,7 +110,7 @@ def test_a_batch_is_no_larger_than_the_limit_and_the_limit_changes_live(bench_of
     bench = bench_of(max_batch_size=2)
     first = bench.busy(1)
     others = bench.submit(2, 3, 4, 5, 6)
-    bench.loop.reconfigure(Limits(max_batch_size=3))
+    bench.loop.reconfigure(Batching(max_batch_size=3))
     bench.gates[0].set()
     results([*first, *others])
     assert bench.record == [[1], [2, 3, 4], [5, 6]]
@@ -229,12 +230,16 @@ async def test_times_of_a_ticket(bench_of):
     assert 0 < ticket.model_s < WAIT_S
 
 
-def test_limits_are_those_of_the_settings():
+def test_limits_are_those_of_the_settings(bench_of):
+    bench = bench_of()
+    assert bench.loop.limits == Batching()
     batching = Batching(
         max_batch_size=3, max_batch_cost=70, batch_timeout_s=1.5, max_timeouts=2, priority_s=0.5, max_priority_s=4.0
     )
-    assert Limits.of(batching) == Limits(3, 70, 1.5, 2, 0.5, 4.0)
-    assert Limits.of(Batching()) == Limits()
+    bench.loop.reconfigure(batching)
+    limits = bench.loop.limits
+    assert (limits.max_batch_size, limits.max_batch_cost, limits.batch_timeout_s) == (3, 70, 1.5)
+    assert (limits.max_timeouts, limits.priority_s, limits.max_priority_s) == (2, 0.5, 4.0)
 
 
 def tickets_of(sizes_and_priorities: list[tuple[int, int]]) -> list[Ticket[int, int]]:
@@ -250,7 +255,7 @@ def tickets_of(sizes_and_priorities: list[tuple[int, int]]) -> list[Ticket[int, 
 )
 def test_choose(waiting_sizes, running_sizes, max_batch_size, max_batch_cost):
     waiting, running = tickets_of(waiting_sizes), tickets_of(running_sizes)
-    limits = Limits(max_batch_size, max_batch_cost)
+    limits = Batching(max_batch_size=max_batch_size, max_batch_cost=max_batch_cost)
     chosen = choose(waiting, running, limits)
     order = sorted(waiting, key=lambda ticket: (ticket.priority, ticket.arrived_at))  # they arrived within moments
 
@@ -275,13 +280,13 @@ def arrivals(*times_and_priorities: tuple[float, int]) -> list[Ticket[int, int]]
 
 
 def test_a_later_segment_gives_way_until_it_is_needed():
-    limits = Limits(max_batch_size=8, priority_s=2.0, max_priority_s=6.0)
+    limits = Batching(max_batch_size=8, priority_s=2.0, max_priority_s=6.0)
     waiting = arrivals((0.0, 1), (1.9, 0), (2.1, 0), (0.5, 2), (0.1, 200), (6.0, 0), (6.2, 0))
     assert [ticket.item for ticket in choose(waiting, [], limits)] == [1, 0, 2, 3, 5, 4, 6]
 
 
 def test_no_segment_starves_however_many_first_ones_arrive():
-    limits = Limits(max_batch_size=1, priority_s=2.0, max_priority_s=8.0)
+    limits = Batching(max_batch_size=1, priority_s=2.0, max_priority_s=8.0)
     (late,) = waiting = arrivals((0.0, 50))
     now, served = 0.0, None
     while served is not late:

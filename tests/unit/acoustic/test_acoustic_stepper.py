@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 
 from deployments.acoustic.stepper import AcousticStepper
 from deployments.acoustic.voice import AcousticVoice
-from deployments.batching import Ticket
 from deployments.errors import InvalidRequest, SynthesisFailed, VoiceNotFound
 from deployments.messages import AcousticRequest, MelChunk, MelSpectrogram
 from deployments.settings import AcousticSettings
+from deployments.ticket import Ticket
 
 TOLERANCE = 1e-4
 SETTINGS = AcousticSettings(max_admission_cost=24, max_postnet_cost=200)

@@ -8,10 +8,10 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from deployments.batching import Limits, Ticket
 from deployments.errors import ConfigurationInvalid, DeadlineExceeded, NotReady, SynthesisFailed, VoiceNotFound
 from deployments.messages import MelSpectrogram, VocoderRequest
 from deployments.settings import Batching, VocoderSettings
+from deployments.ticket import Ticket
 from deployments.vocoder.backends.base import Backend
 from deployments.vocoder.engine import Item, VocoderEngine, VocoderTicket, WindowStepper
 from deployments.vocoder.voice import VocoderVoice
@@ -49,7 +49,7 @@ def recorder(any_voice: AnyVoice) -> Recorder:
 def stepper(any_voice: AnyVoice, recorder: Recorder) -> WindowStepper:
     voices = {kind: any_voice(kind) for kind in KINDS}
     voices["voc_causal"] = replace(voices["voc_causal"], backend=recorder)
-    return WindowStepper(voices, lambda: Limits(max_batch_size=4, max_batch_cost=1024))
+    return WindowStepper(voices, lambda: Batching(max_batch_size=4, max_batch_cost=1024))
 
 
 def item(mel_FM: NDArray[np.float32], voice: str, *, key: int = 0, priority: int = 0) -> Item:
