@@ -7,7 +7,7 @@ import functools
 import inspect
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import aclosing
-from typing import Any, TypeVar, cast
+from typing import Any, ClassVar, Generic, Protocol, TypeVar, cast
 
 import ray
 from ray.exceptions import ActorDiedError, ActorUnavailableError, OwnerDiedError, RayTaskError, TaskCancelledError
@@ -20,8 +20,10 @@ from ray.serve.exceptions import (
 )
 from ray.serve.handle import DeploymentHandle
 
-from deployments.errors import ClientGone, Overloaded, ReplicaLost, SpeechError, SynthesisFailed
-from deployments.settings import Replicas
+from deployments.counts import RunCounts
+from deployments.errors import ClientGone, NotReady, Overloaded, ReplicaLost, SpeechError, SynthesisFailed
+from deployments.messages import StageStatus
+from deployments.settings import Batching, Replicas
 
 Method = TypeVar("Method", bound=Callable[..., Any])
 LOST = (
@@ -31,6 +33,64 @@ LOST = (
     DeploymentUnavailableError,
     ReplicaUnavailableError,
 )
+
+
+class Engine(Protocol):
+    """What Acoustic and Vocoder have behind them."""
+
+    @property
+    def counts(self) -> dict[str, RunCounts]:
+        """What each part of the model has run."""
+
+    def reconfigure(self, batching: Batching) -> None:
+        """Changes the batch settings; work in progress goes on."""
+
+    def why_unhealthy(self) -> str:
+        """Empty while the engine is fit to serve, else the reason."""
+
+    def close(self) -> None:
+        """Refuses new work and fails what waits."""
+
+
+EngineT = TypeVar("EngineT", bound=Engine)
+
+
+class ModelStage(Generic[EngineT]):
+    """What the two stages with a model share: batch settings on the live service, health, counts.
+
+    A stage sets `_engine` and `_batching` when it is built, and has a `_collect` decorated with @serve.batch.
+    """
+
+    stage: ClassVar[str]
+    model: ClassVar[str]
+    _engine: EngineT
+    _batching: Batching
+    _collect: Any
+
+    def reconfigure(self, user_config: dict[str, Any]) -> None:
+        """Takes new batch settings on the live service."""
+        batching = self._batching.changed(user_config)
+        self._collect.set_max_batch_size(batching.max_batch_size)
+        self._collect.set_batch_wait_timeout_s(batching.batch_wait_s)
+        self._engine.reconfigure(batching)
+
+    async def status(self) -> StageStatus:
+        """Whether this replica can serve."""
+        reason = self._engine.why_unhealthy()
+        return StageStatus(stage=self.stage, ready=not reason, reason=reason)
+
+    async def counts(self) -> dict[str, RunCounts]:
+        """What each part of the model has run since this replica started."""
+        return self._engine.counts
+
+    def check_health(self) -> None:
+        """Tells Ray Serve to replace this replica when its batches keep getting stuck."""
+        if reason := self._engine.why_unhealthy():
+            raise NotReady(f"The {self.model} cannot serve: {reason}.")
+
+    def __del__(self) -> None:
+        if hasattr(self, "_engine"):
+            self._engine.close()
 
 
 def serve_options(replicas: Replicas) -> dict[str, Any]:
@@ -54,17 +114,12 @@ def device_of(setting: str) -> str:
     return "cuda" if ray.get_gpu_ids() else "cpu"
 
 
-def translate(error: BaseException) -> BaseException:
+def translate(error: Exception) -> SpeechError:
     """The error of our own tree behind what a handle raised.
 
     Args:
         error: Whatever awaiting a handle's response raised.
-
-    Returns:
-        A SpeechError, or the cancellation itself when the waiting task was cancelled.
     """
-    if isinstance(error, (asyncio.CancelledError, GeneratorExit)):
-        return error
     seen: BaseException | None = error
     while isinstance(seen, RayTaskError):
         if isinstance(seen, LOST):

@@ -10,10 +10,8 @@ import torch
 from ray import serve
 from ray.serve.handle import DeploymentHandle
 
-from deployments.counts import RunCounts
-from deployments.deployment import answering, device_of, inline, items_of
-from deployments.errors import NotReady
-from deployments.messages import AcousticRequest, MelSpectrogram, SegmentAudio, StageStatus, VocoderRequest
+from deployments.deployment import ModelStage, answering, device_of, inline, items_of
+from deployments.messages import AcousticRequest, MelSpectrogram, SegmentAudio, VocoderRequest
 from deployments.settings import VocoderSettings, VoicesSettings
 from deployments.ticket import Ticket
 from deployments.vocoder.engine import VocoderEngine
@@ -21,27 +19,20 @@ from deployments.vocoder.parts import vocode_chunks
 from deployments.voices.store import VoiceStore
 
 
-class Vocoder:
+class Vocoder(ModelStage[VocoderEngine]):
     """HifiGan: turns the mel spectrogram of a segment into samples.
 
     Arrivals are collected by @serve.batch and join the batches of windows; each caller waits for its own result alone.
     """
 
+    stage = "vocoder"
+    model = "vocoder"
+
     def __init__(self, settings: VocoderSettings, voices: VoicesSettings, acoustic: DeploymentHandle[Any]) -> None:
         torch.set_num_threads(settings.threads)
-        store = VoiceStore.open(voices)
-        folders = [store.folder(name) for name in store.names]
-        self._engine = VocoderEngine(folders, settings, device_of(settings.device))
+        self._engine = VocoderEngine(VoiceStore.open(voices).folders, settings, device_of(settings.device))
         self._batching = settings.batching
         self._acoustic_stream = inline(acoustic, stream=True)
-
-    def reconfigure(self, user_config: dict[str, Any]) -> None:
-        """Takes new batch settings on the live service."""
-        batching = self._batching.changed(user_config)
-        collector: Any = self._collect  # @serve.batch adds the two setters
-        collector.set_max_batch_size(batching.max_batch_size)
-        collector.set_batch_wait_timeout_s(batching.batch_wait_s)
-        self._engine.reconfigure(batching)
 
     @serve.batch(max_batch_size=16, batch_wait_timeout_s=0.0)
     async def _collect(self, requests: list[tuple[VocoderRequest, MelSpectrogram]]) -> list[Ticket[Any, SegmentAudio]]:
@@ -54,7 +45,7 @@ class Vocoder:
 
         Args:
             request: Voice, noise key and time left.
-            mel: The acoustic stage's answer; callers pass its response on, so that it travels between stages directly.
+            mel: The acoustic stage's answer.
 
         Raises:
             SpeechError: The request failed or ran out of time.
@@ -79,21 +70,3 @@ class Vocoder:
         async with aclosing(parts):
             async for part in parts:
                 yield part
-
-    async def status(self) -> StageStatus:
-        """Whether this replica can serve."""
-        reason = self._engine.why_unhealthy()
-        return StageStatus(stage="vocoder", ready=not reason, reason=reason)
-
-    async def counts(self) -> dict[str, RunCounts]:
-        """What the generator has run since this replica started."""
-        return self._engine.counts
-
-    def check_health(self) -> None:
-        """Tells Ray Serve to replace this replica when its batches keep getting stuck."""
-        if reason := self._engine.why_unhealthy():
-            raise NotReady(f"The vocoder cannot serve: {reason}.")
-
-    def __del__(self) -> None:
-        if hasattr(self, "_engine"):
-            self._engine.close()
