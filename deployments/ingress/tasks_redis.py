@@ -11,20 +11,13 @@ Keys, all in one hash slot, P being "{prefix:tasks-v1}":
 
 from __future__ import annotations
 
-import asyncio
 import json
 import logging
-import os
-from collections.abc import Awaitable
-from typing import Any, Final
+from typing import Final
 
-from redis import asyncio as redis
-from redis.asyncio.retry import Retry
-from redis.backoff import NoBackoff
-from redis.exceptions import RedisError
-
-from deployments.errors import ConfigurationInvalid, NotReady, SpeechError
+from deployments.errors import NotReady, SpeechError
 from deployments.ingress.tasks import LOST, Task, check_size
+from deployments.redis_client import RedisClient
 from deployments.settings import RedisCacheSettings, TaskSettings
 
 log = logging.getLogger("deployments.ingress")
@@ -85,45 +78,47 @@ class RedisTaskStore:
         self._books = [f"{self._base}:{part}" for part in ("kept", "size", "total")]
         self._lease_ms = round(settings.lease_s * 1e3)
         self._ttl_ms = round(settings.ttl_s * 1e3)
-        self._client = _client(redis_settings, settings.store_timeout_ms / 1e3)
-        self._succeed = self._client.register_script(SUCCEED)
-        self._fail = self._client.register_script(FAIL)
+        limit_s = settings.store_timeout_ms / 1e3
+        self._client = RedisClient(redis_settings, limit_s, limit_s, _fault)
+        self._redis = self._client.commands
+        self._succeed = self._redis.register_script(SUCCEED)
+        self._fail = self._redis.register_script(FAIL)
 
     async def begin(self, task_id: str) -> None:
         """See TaskStore.begin."""
-        async with self._client.pipeline(transaction=True) as pipeline:
-            pipeline.hset(self._key("t", task_id), mapping={"status": "processing"})
-            pipeline.pexpire(self._key("t", task_id), self._ttl_ms)
-            pipeline.set(self._key("l", task_id), b"", px=self._lease_ms)
-            await self._within(pipeline.execute())
+        pipeline = self._redis.pipeline(transaction=True)
+        pipeline.hset(self._key("t", task_id), mapping={"status": "processing"})
+        pipeline.pexpire(self._key("t", task_id), self._ttl_ms)
+        pipeline.set(self._key("l", task_id), b"", px=self._lease_ms)
+        await self._client.write(pipeline.execute())
 
     async def renew(self, task_ids: tuple[str, ...]) -> None:
         """See TaskStore.renew."""
-        async with self._client.pipeline(transaction=False) as pipeline:
-            for task_id in task_ids:
-                pipeline.pexpire(self._key("l", task_id), self._lease_ms)
-                pipeline.pexpire(self._key("t", task_id), self._ttl_ms)
-            if task_ids:
-                await self._within(pipeline.execute())
+        pipeline = self._redis.pipeline(transaction=False)
+        for task_id in task_ids:
+            pipeline.pexpire(self._key("l", task_id), self._lease_ms)
+            pipeline.pexpire(self._key("t", task_id), self._ttl_ms)
+        if task_ids:
+            await self._client.write(pipeline.execute())
 
     async def succeed(self, task_id: str, audio: bytes, duration_ms: int) -> bool:
         """See TaskStore.succeed."""
         check_size(audio, self._settings)
         keys = [*(self._key(kind, task_id) for kind in "tla"), *self._books]
         bounds = (self._ttl_ms, self._settings.max_bytes, self._key("t", ""), self._key("a", ""))
-        return bool(await self._within(self._succeed(keys=keys, args=[task_id, audio, duration_ms, *bounds])))
+        return bool(await self._client.write(self._succeed(keys=keys, args=[task_id, audio, duration_ms, *bounds])))
 
     async def fail(self, task_id: str, error: SpeechError) -> None:
         """See TaskStore.fail."""
         keys = [self._key(kind, task_id) for kind in "tl"]
-        await self._within(self._fail(keys=keys, args=[json.dumps(error.body()["error"]), self._ttl_ms]))
+        await self._client.write(self._fail(keys=keys, args=[json.dumps(error.body()["error"]), self._ttl_ms]))
 
     async def find(self, task_id: str) -> Task | None:
         """See TaskStore.find."""
-        async with self._client.pipeline(transaction=True) as pipeline:
-            pipeline.hgetall(self._key("t", task_id))
-            pipeline.exists(self._key("l", task_id))
-            known, is_claimed = await self._within(pipeline.execute())
+        pipeline = self._redis.pipeline(transaction=True)
+        pipeline.hgetall(self._key("t", task_id))
+        pipeline.exists(self._key("l", task_id))
+        known, is_claimed = await self._client.read(pipeline.execute())
         if not known:
             return None
         status = known[b"status"].decode()
@@ -133,42 +128,17 @@ class RedisTaskStore:
 
     async def audio(self, task_id: str) -> bytes | None:
         """See TaskStore.audio."""
-        found: bytes | None = await self._within(self._client.get(self._key("a", task_id)))
+        found: bytes | None = await self._client.read(self._redis.get(self._key("a", task_id)))
         return found
 
     async def close(self) -> None:
         """See TaskStore.close."""
-        await self._within(self._client.aclose())
+        await self._client.close()
 
     def _key(self, kind: str, task_id: str) -> str:
         return f"{self._base}:{kind}:{task_id}"
 
-    async def _within(self, reply: Awaitable[Any]) -> Any:
-        limit_s = self._settings.store_timeout_ms / 1e3
-        try:
-            async with asyncio.timeout(limit_s):
-                return await reply
-        except (TimeoutError, RedisError, OSError) as error:
-            log.warning("the tasks in Redis failed: %r", error)
-        raise NotReady("The store of tasks and their audio does not work now; retry.", retry_after_s=1.0)
 
-
-def _client(settings: RedisCacheSettings, limit_s: float) -> redis.Redis:
-    options: dict[str, Any] = {
-        "max_connections": settings.max_connections,
-        "timeout": limit_s,  # for a free connection
-        "socket_timeout": limit_s,
-        "socket_connect_timeout": limit_s,
-        "retry": Retry(NoBackoff(), 0),
-        "protocol": 2,  # every server speaks it
-        "driver_info": None,  # saves a round trip per connection
-    }
-    if password := os.environ.get(settings.password_env):
-        options["password"] = password
-    try:
-        pool = redis.BlockingConnectionPool.from_url(settings.url, **options)
-    except ValueError as error:
-        raise ConfigurationInvalid(
-            f"cache.redis.url: {error} Write it as redis://host:port/db.", "cache.redis.url"
-        ) from error
-    return redis.Redis.from_pool(pool)
+def _fault(kind: str, detail: str) -> NotReady:
+    log.warning("the tasks in Redis failed: %s: %s", kind, detail)
+    return NotReady("The store of tasks and their audio does not work now; retry.", retry_after_s=1.0)

@@ -17,8 +17,8 @@ from typing import Any, Final, Literal
 from deployments.normalization.cache import redis_scripts as scripts
 from deployments.normalization.cache.entry import ENTRY_VERSION
 from deployments.normalization.cache.key import SegmentKey
-from deployments.normalization.cache.redis_client import RedisClient
 from deployments.normalization.cache.tier import Found, Measure, Row, Swept, TierFault
+from deployments.redis_client import RedisClient
 from deployments.settings import RedisCacheSettings
 
 _PURGE_KEYS: Final = 500
@@ -53,7 +53,7 @@ class RedisTier:
         self._base = f"{{{settings.prefix}:v{ENTRY_VERSION}}}"
         self._books = [f"{self._base}:{part}" for part in ("used", "size", "total")]
         self._entries = f"{self._base}:e:"
-        self._client = RedisClient(settings)
+        self._client = RedisClient(settings, settings.read_timeout_ms / 1e3, settings.write_timeout_ms / 1e3, TierFault)
         self._redis = self._client.commands
         self._find_or_claim = self._redis.register_script(scripts.FIND_OR_CLAIM)
         self._store = self._redis.register_script(scripts.STORE)
