@@ -19,8 +19,9 @@ from deployments.ingress.service import SpeechService
 from deployments.ingress.tasks import Tasks
 from deployments.ingress.tasks_open import open_task_store
 from deployments.ingress.waiting import while_wanted
-from deployments.ingress.wire import check_length, find_voice
+from deployments.ingress.wire import check_length
 from deployments.settings import CacheSettings, IngressSettings
+from deployments.voices.served import find_voice
 
 
 def build_app(

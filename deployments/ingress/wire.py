@@ -10,11 +10,12 @@ from typing import Any, get_args
 from pydantic import BaseModel, ValidationError
 from pydantic.fields import FieldInfo
 
-from deployments.errors import InvalidRequest, ModelNotFound, TooLarge, VoiceNotFound
+from deployments.errors import InvalidRequest, ModelNotFound, TooLarge
 from deployments.ingress.bodies import Delivery, SpeechBody
 from deployments.messages import SpeechRequest, VoiceInfo
 from deployments.settings import IngressSettings
 from deployments.voices import emotions
+from deployments.voices.served import calm, find_voice
 
 TAG = re.compile(r"<[^<>]*>")
 
@@ -133,28 +134,13 @@ def check_length(text: str, settings: IngressSettings) -> None:
         )
 
 
-def find_voice(name: str | None, voices: Sequence[VoiceInfo]) -> VoiceInfo:
-    """The voice that a caller names, or the default one.
-
-    Raises:
-        VoiceNotFound: It is not served; lists the voices.
-    """
-    for voice in voices:
-        if voice.name == name or (name is None and voice.is_default):
-            return voice
-    served = ", ".join(voice.name for voice in voices)
-    raise VoiceNotFound(f"Voice {name!r} is not served. The voices: {served}.", param="voice")
-
-
 def _emotion(how: Delivery, voice: VoiceInfo) -> str:
     """The field emotion, else what the instructions name, else neutral or what the voice has in its place."""
     if "emotion" in how.model_fields_set:
         return emotions.resolve(how.emotion, voice.emotions or (emotions.NEUTRAL,), voice.name)
     if how.instructions and (found := emotions.in_instructions(how.instructions, voice.emotions)):
         return found
-    if emotions.NEUTRAL in voice.emotions or not voice.emotions:
-        return emotions.NEUTRAL
-    return voice.emotions[0]
+    return calm(voice)
 
 
 def _with_timeout(request: SpeechRequest, timeout_s: float) -> SpeechRequest:

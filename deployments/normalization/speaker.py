@@ -31,8 +31,9 @@ from deployments.normalization.lexicons import Lexicons
 from deployments.normalization.ordered import in_order
 from deployments.normalization.parts import Parts
 from deployments.normalization.text.frontend import FrontEnd
-from deployments.normalization.voices import Voices, calm
+from deployments.normalization.voices import Voices
 from deployments.settings import CacheSettings, NormalizerSettings
+from deployments.voices.served import calm
 
 Synthesise = Callable[[AcousticRequest, VocoderRequest], Awaitable[SegmentAudio]]
 SynthesiseParts = Callable[[AcousticRequest, VocoderRequest], AsyncGenerator[SegmentAudio, None]]

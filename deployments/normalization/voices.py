@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from deployments.errors import EmotionNotFound, VoiceNotFound
+from deployments.errors import EmotionNotFound
 from deployments.messages import Controls, SpeechRequest, VoiceInfo
 from deployments.voices import emotions
+from deployments.voices.served import calm, find_voice
 
 
 class Voices:
@@ -19,13 +20,11 @@ class Voices:
 
     def __init__(self, infos: Sequence[VoiceInfo]) -> None:
         self.infos = tuple(infos)
-        self._by_name = {info.name: info for info in infos}
-        self._default = next((info for info in infos if info.is_default), infos[0])
 
     @property
     def names(self) -> tuple[str, ...]:
         """Their names, in order."""
-        return tuple(self._by_name)
+        return tuple(info.name for info in self.infos)
 
     def find(self, name: str | None) -> VoiceInfo:
         """A voice by name; None is the default one.
@@ -33,11 +32,7 @@ class Voices:
         Raises:
             VoiceNotFound: It is not served; lists the voices.
         """
-        if name is None:
-            return self._default
-        if name not in self._by_name:
-            raise VoiceNotFound(f"Voice {name!r} is not served. The voices: {', '.join(self._by_name)}.", param="voice")
-        return self._by_name[name]
+        return find_voice(name, self.infos)
 
     def controls(self, request: SpeechRequest) -> Controls:
         """How a request is spoken where no markup says otherwise.
@@ -79,11 +74,6 @@ class Voices:
         """
         voice = self.find(controls.voice)
         return replace(controls, emotion=emotions.resolve(word, voice.emotions or (emotions.NEUTRAL,), voice.name))
-
-
-def calm(voice: VoiceInfo) -> str:
-    """Neutral, or what the voice has in its place."""
-    return voice.emotions[0] if voice.emotions and emotions.NEUTRAL not in voice.emotions else emotions.NEUTRAL
 
 
 def check_emotion(voice: VoiceInfo, emotion: str) -> None:
