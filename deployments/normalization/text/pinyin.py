@@ -133,7 +133,7 @@ def _particles(tokens: Sequence[Token], readings: dict[int, str]) -> None:
     for before, token, after in zip(tokens, tokens[1:], tokens[2:], strict=False):
         describes = before.tag in _MANNER_TAGS or len(before.text) > 3
         is_manner = token.text == "地" and describes and after.tag[:1] in _ACTION_TAGS
-        is_degree = token.text == "得" and (before.tag[:1] in {"v", "a"} or after.tag in {"i", "l", "z"})
+        is_degree = token.text == "得" and (before.tag[:1] in {"v", "a", "b", "z"} or after.tag in {"i", "l", "z"})
         if is_manner or is_degree:
             readings[token.start] = "de5"
 

@@ -9,6 +9,7 @@ from deployments.normalization.text.tone import Spoken
 
 _PARTICLE_TAGS = frozenset({"uj", "ul", "uz", "ug", "ud", "uv", "y", "k", "u"})
 _PARTICLES = frozenset("的地得了着过吗呢吧啊呀啦嘛么们里上下中内外儿个")
+_COMPLEMENTS = frozenset(f"{way}来" for way in "起过出下上回进") | frozenset(f"{way}去" for way in "过出下上回进")
 _LEADING_TAGS = frozenset({"d", "p", "c", "zg"})
 _JOINING_TAGS = frozenset("drpmcvaz")
 _MAX_SYLLABLES = 4
@@ -43,7 +44,7 @@ def _belongs(group: Sequence[Spoken], word: Spoken) -> bool:
         return False
     size = sum(len(member.pinyin) for member in group)
     total = size + len(word.pinyin)
-    if word.text in _PARTICLES or word.tag in _PARTICLE_TAGS:
+    if word.text in _PARTICLES or word.tag in _PARTICLE_TAGS or (word.text in _COMPLEMENTS and last.tag[:1] == "v"):
         return total <= _MAX_SYLLABLES + 1
     if total > _MAX_SYLLABLES:
         return False

@@ -31,7 +31,7 @@ def readers() -> dict[str, Reader]:
         "without_commas": lambda text: text.replace(",", ""),
         "count": numbers.count,
         "spell": numbers.spell,
-        "code": numbers.spell_code,
+        "code": lambda text: numbers.spell(text) if text == "1" else numbers.spell_code(text),
         "plain": _plain,
         "roman": lambda text: numbers.cardinal(str(numbers.roman(text))),
         "unit": lambda text: units.get(text, text),
@@ -58,7 +58,6 @@ def readers() -> dict[str, Reader]:
         "each": lambda text: _NUMBER.sub(lambda match: numbers.cardinal(match[0]), text),
         "address": _address(tables.pairs("address.tsv")),
         "path": _address({**tables.pairs("address.tsv"), "/": " ", "\\": " "}),
-        "file_ending": lambda text: text.upper() if len(text) < 3 or text.lower() not in {"doc", "zip"} else text,
     }
 
 
