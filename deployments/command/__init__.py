@@ -1,1 +1,1 @@
-"""The stages in one process, without Ray: for the command line, tests and comparisons."""
+"""The command line, and the stages in one process without Ray that it, tests and comparisons use."""

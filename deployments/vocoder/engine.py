@@ -261,6 +261,7 @@ def load_voice(folder: VoiceFolder, settings: VocoderSettings, device: str, choo
             "vocoder.window_frames",
         ) from error
     backend = chooser.choose(folder, generator, planner.lengths)
+    planner = Planner(planner.lengths, context, any_length=backend.any_length)
     return VocoderVoice(folder, generator, planner, backend, device)
 
 

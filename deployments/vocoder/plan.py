@@ -1,8 +1,8 @@
 """The generator as a short list of operations that any runtime can build from.
 
 Against the network it is the same function with fewer operations: the nearest-upsampled and the transposed convolution
-of a stage act linearly on the same input, so they are one convolution whose output channels are the steps in between;
-and every convolution reads its input through a mask, so that an utterance may be shorter than its window.
+of a stage act linearly on the same input, so they are one convolution whose output channels are the steps in between.
+Where an utterance is shorter than its window, every convolution reads its input through a mask.
 
 Shapes: B batch, M mel bins, F frames, C channels, T time steps of the stage at hand, S samples.
 """
@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from deployments.vocoder.hifigan import FINAL_SLOPE, HifiGan, HifiGanConfig, SourceConvolution
 
 Value = TypeVar("Value")
+Block = tuple[tuple["Convolution", "Convolution"], ...]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -56,7 +57,7 @@ class Stage:
     upsample: Convolution
     scale: int
     source: Convolution | None
-    blocks: tuple[tuple[tuple[Convolution, Convolution], ...], ...]
+    blocks: tuple[Block, ...]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -142,14 +143,14 @@ def plan_of(generator: HifiGan) -> Plan:
     )
 
 
-def waveform(ops: Operations[Value], plan: Plan, mel: Value, mask: Value, excitation: Value | None) -> Value:
+def waveform(ops: Operations[Value], plan: Plan, mel: Value, mask: Value | None, excitation: Value | None) -> Value:
     """Runs or builds the generator with a runtime's operations.
 
     Args:
         ops: The runtime.
         plan: From `plan_of`.
         mel: [B, M, F]; zeros at and after the end of an utterance.
-        mask: [B, 1, F]; 1 for frames of the utterance, 0 after its end.
+        mask: [B, 1, F]; 1 for frames of the utterance, 0 after its end; None where all windows are full.
         excitation: [B, 1, S], zeros after the end; None for voices without a source.
 
     Returns:
@@ -159,26 +160,34 @@ def waveform(ops: Operations[Value], plan: Plan, mel: Value, mask: Value, excita
     for stage in plan.stages:
         x = ops.leaky_relu(ops.add(ops.sin(x), x), plan.slope)
         channels = stage.upsample.weight_OIK.shape[0] // stage.scale
-        x = ops.interleave(ops.convolution(ops.multiply(x, mask), stage.upsample), stage.scale, channels)
+        x = ops.interleave(ops.convolution(_masked(ops, x, mask), stage.upsample), stage.scale, channels)
         if stage.source is not None and excitation is not None:
             x = ops.add(x, ops.convolution(excitation, stage.source))
-        mask = ops.repeat(mask, stage.scale)
+        mask = None if mask is None else ops.repeat(mask, stage.scale)
         mixed = None
         for block in stage.blocks:
             made = _residual_block(ops, x, mask, block, plan.slope)
             mixed = made if mixed is None else ops.add(mixed, made)
         assert mixed is not None
         x = ops.scale(mixed, 1.0 / len(stage.blocks))
-    x = ops.multiply(ops.leaky_relu(x, FINAL_SLOPE), mask)
+    x = _masked(ops, ops.leaky_relu(x, FINAL_SLOPE), mask)
     return ops.tanh(ops.convolution(x, plan.last))
 
 
+def _masked(ops: Operations[Value], x: Value, mask: Value | None) -> Value:
+    return x if mask is None else ops.multiply(x, mask)
+
+
 def _residual_block(
-    ops: Operations[Value], x: Value, mask: Value, block: tuple[tuple[Convolution, Convolution], ...], slope: float
+    ops: Operations[Value],
+    x: Value,
+    mask: Value | None,
+    block: Block,
+    slope: float,
 ) -> Value:
     for dilated, plain in block:
-        y = ops.convolution(ops.multiply(ops.leaky_relu(x, slope), mask), dilated)
-        y = ops.convolution(ops.multiply(ops.leaky_relu(y, slope), mask), plain)
+        y = ops.convolution(_masked(ops, ops.leaky_relu(x, slope), mask), dilated)
+        y = ops.convolution(_masked(ops, ops.leaky_relu(y, slope), mask), plain)
         x = ops.add(x, y)
     return x
 
@@ -220,7 +229,7 @@ def _merged_upsampling(generator: HifiGan, stage: int) -> Convolution:
         low = step + behind - (kernel - 1) - first
         response_OIU[:, :, low : low + kernel] += repeat_OIK.flip(2)
     response_OIU[:, :, -padding - first : -padding - first + transpose_OIK.shape[2]] += transpose_OIK
-    before, after = last // scale, -((first - scale + 1) // scale)
+    before, after = last // scale, (scale - 1 - first) // scale
     weight_POIK = response_OIU.new_zeros(scale, *repeat_OIK.shape[:2], before + 1 + after)
     for phase in range(scale):
         for tap in range(before + 1 + after):

@@ -153,7 +153,10 @@ class VocoderVoice:
             SynthesisFailed: A wave is not finite.
         """
         mel_BMF = _windows([utterance.mel_MF for utterance, _ in pieces], pieces).to(self.device)
-        mask_B1F = _windows([torch.ones(1, utterance.num_frames) for utterance, _ in pieces], pieces).to(self.device)
+        mask_B1F = None
+        if not self.backend.any_length:
+            frames = [torch.ones(1, utterance.num_frames) for utterance, _ in pieces]
+            mask_B1F = _windows(frames, pieces).to(self.device)
         wave_BS = self.backend.run(mel_BMF, mask_B1F, self._excitation(pieces, mask_B1F))
         if not torch.isfinite(wave_BS).all():
             raise SynthesisFailed("The vocoder made values that are not finite; retry with another text or voice.")
@@ -164,7 +167,7 @@ class VocoderVoice:
             for pcm_S, (_, window) in zip(pcm_BS, pieces, strict=True)
         ]
 
-    def _excitation(self, pieces: list[tuple[Utterance, Window]], mask_B1F: Tensor) -> Tensor | None:
+    def _excitation(self, pieces: list[tuple[Utterance, Window]], mask_B1F: Tensor | None) -> Tensor | None:
         """The excitation of each window at its own place in its utterance, zeros after the end; [B, 1, S]."""
         pitches = [utterance.pitch for utterance, _ in pieces if utterance.pitch is not None]
         if not pitches:
@@ -178,7 +181,7 @@ class VocoderVoice:
                 torch.tensor([window.start * hop for _, window in pieces], device=self.device),
                 torch.tensor([pitch.key for pitch in pitches], device=self.device),
             )
-            return excitation_B1S * mask_B1F.repeat_interleave(hop, dim=2)
+            return excitation_B1S if mask_B1F is None else excitation_B1S * mask_B1F.repeat_interleave(hop, dim=2)
 
 
 def _windows(tensors: Sequence[Tensor], pieces: Sequence[tuple[Utterance, Window]]) -> Tensor:

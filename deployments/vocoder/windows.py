@@ -9,8 +9,9 @@ only a context of a known number of frames, which is thrown away:
     window 2             |ctx|keep keep keep keep|ctx|
     window 3                            |ctx|keep keep keep  |
 
-An utterance that fits into one window is run in the shortest that holds it; the frames after its end are masked, layer
-by layer, which to the utterance looks like the zeros that the whole would have been padded with.
+An utterance that fits into one window is run whole. Runtimes that are slow on a length they have not seen get windows
+of a few lengths only, the shortest that hold the utterance; the frames after its end are masked, layer by layer, which
+to the utterance looks like the zeros that the whole would have been padded with.
 """
 
 from __future__ import annotations
@@ -114,13 +115,15 @@ class Planner:
     Args:
         lengths: Window lengths in frames; those not longer than the context are of no use.
         context: Of the generator.
+        any_length: Whether a complete utterance is cut into windows of whatever length up to the longest, all full.
 
     Raises:
         ValueError: All lengths are too short.
     """
 
-    def __init__(self, lengths: Sequence[int], context: Context) -> None:
+    def __init__(self, lengths: Sequence[int], context: Context, *, any_length: bool = False) -> None:
         self.context = context
+        self.any_length = any_length
         self.lengths = tuple(sorted({length for length in lengths if length > context.total}))
         if not self.lengths:
             raise ValueError(f"no window is longer than the context of {context.total} frames")
@@ -141,11 +144,22 @@ class Planner:
             num_frames: Frames of the utterance, more than `made`.
         """
         needed = num_frames - max(0, made - self.context.left)
+        if self.any_length:
+            return self._even(needed, made, num_frames)
         # Each further window loses a context of frames to the border before it.
         choices = [[length] for length in self.lengths if length >= needed][:1]
         if needed > self.context.total:
             choices.append(self._several(needed - self.context.total))
         return self._lay(min(choices, key=sum), made, num_frames)
+
+    def _even(self, needed: int, made: int, num_frames: int) -> list[Window]:
+        """As few windows as can be, of about the same length."""
+        lost = self.context.total
+        count = max(1, -(-(needed - lost) // (self.lengths[-1] - lost)))
+        windows = self._lay([-(-(needed + (count - 1) * lost) // count)] * count, made, num_frames)
+        last = windows[-1]
+        start = max(0, last.keep_start - self.context.left)
+        return [*windows[:-1], Window(start, num_frames - start, last.keep_start, num_frames)]
 
     def _several(self, target: int) -> list[int]:
         """Lengths, ascending, that less their contexts add up to the target or more, for the least sum."""

@@ -53,24 +53,37 @@ def download_model(model: str, revision: str | None, cache_dir: Path) -> Path:
         VoiceInvalid: The text is no model id, the hub lacks the model or revision or cannot be reached, a file arrived
             damaged, or the disk is full or not writable.
     """
+    folder = folder_of(model, revision, cache_dir)
+    if is_complete(folder):
+        return folder
+    try:
+        cache_dir.mkdir(parents=True, exist_ok=True)
+        with _lock(cache_dir / f"{folder.name}.lock", folder):
+            if not is_complete(folder):
+                _fetch(model, revision, folder)
+    except OSError as error:
+        raise _explain(error, model, revision, folder) from error
+    return folder
+
+
+def folder_of(model: str, revision: str | None, cache_dir: Path) -> Path:
+    """Where the download of a model id lies, whether it is there or not.
+
+    Args:
+        model: Id at the hub, "owner/name".
+        revision: Branch, tag or commit; None for the hub's default.
+        cache_dir: Where model folders are kept.
+
+    Raises:
+        VoiceInvalid: The text is no model id.
+    """
     if not _MODEL_ID.fullmatch(model):
         raise VoiceInvalid(
             f"{model!r} is neither a folder nor a model id. Give an existing folder, an id such as "
             '"damo/speech_sambert-hifigan_tts_zh-cn_16k", or "bundled".',
             "voices.sources",
         )
-    name = f"{model.replace('/', '--')}@{quote(revision or 'default', safe='')}"
-    folder = cache_dir / name
-    if is_complete(folder):
-        return folder
-    try:
-        cache_dir.mkdir(parents=True, exist_ok=True)
-        with _lock(cache_dir / f"{name}.lock", folder):
-            if not is_complete(folder):
-                _fetch(model, revision, folder)
-    except OSError as error:
-        raise _explain(error, model, revision, folder) from error
-    return folder
+    return cache_dir / f"{model.replace('/', '--')}@{quote(revision or 'default', safe='')}"
 
 
 def is_complete(folder: Path) -> bool:

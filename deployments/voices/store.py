@@ -96,10 +96,23 @@ class VoiceStore:
 def locate(source: VoiceSource, cache_dir: Path) -> Path:
     """The folder of a source: the bundled one, a local one, or one downloaded by its model id.
 
+    Raises:
+        VoiceInvalid: The path does not exist, the text is no model id, or the download failed.
+    """
+    if (path := locate_here(source, cache_dir)) is not None:
+        return path
+    from deployments.voices.download import download_model  # only when asked for: most services never download
+
+    return download_model(source.model, source.revision, cache_dir)
+
+
+def locate_here(source: VoiceSource, cache_dir: Path) -> Path | None:
+    """The folder of a source if it is on this machine; None for a model id that is not downloaded yet.
+
     What looks like a path never goes to the hub: it starts with "/", "./", "../", "~" or exists.
 
     Raises:
-        VoiceInvalid: The path does not exist, the text is no model id, or the download failed.
+        VoiceInvalid: The path does not exist, or the text is no model id.
     """
     if source.model == BUNDLED:
         return Path(str(resources.files("deployments.voices").joinpath(BUNDLED)))
@@ -115,6 +128,7 @@ def locate(source: VoiceSource, cache_dir: Path) -> Path:
             "exist on every node.",
             "voices.sources",
         )
-    from deployments.voices.download import download_model  # only when asked for: it stands on modelscope
+    from deployments.voices.download import folder_of, is_complete
 
-    return download_model(source.model, source.revision, cache_dir)
+    folder = folder_of(source.model, source.revision, cache_dir)
+    return folder if is_complete(folder) else None

@@ -13,17 +13,20 @@ class Backend(Protocol):
     Attributes:
         name: As the setting vocoder.backend names it.
         max_batch: Windows that are worth running together; on a CPU one window keeps all threads busy.
+        any_length: Whether a length not seen before costs nothing; else windows should have few lengths, and all come
+            with a mask.
     """
 
     name: str
     max_batch: int
+    any_length: bool
 
-    def run(self, mel_BMF: Tensor, mask_B1F: Tensor, excitation_B1S: Tensor | None) -> Tensor:
+    def run(self, mel_BMF: Tensor, mask_B1F: Tensor | None, excitation_B1S: Tensor | None) -> Tensor:
         """Makes the waveforms of windows of one length.
 
         Args:
             mel_BMF: float32, on the backend's device; zeros after the end of an utterance.
-            mask_B1F: float32; 1 for frames of the utterance, 0 after its end.
+            mask_B1F: float32; 1 for frames of the utterance, 0 after its end; None where all windows are full.
             excitation_B1S: float32, zeros after the end; None for voices without a source.
 
         Returns:

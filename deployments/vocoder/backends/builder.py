@@ -38,11 +38,14 @@ class Builder:
     ) -> None:
         self.plan = plan
         self.lengths = lengths
-        self.trial_frames = lengths[len(lengths) // 2]
+        # Between two lengths, as most utterances are: runtimes of fixed lengths have to run the longer one.
+        middle = len(lengths) // 2
+        self.trial_frames = (lengths[middle] + lengths[max(0, middle - 1)]) // 2
         self._generator = generator
         self._settings = settings
         self._device = device
-        self._max_batch = 1 if torch.device(device).type == "cpu" else settings.batching.max_batch_size
+        self._on_cpu = torch.device(device).type == "cpu"
+        self._max_batch = 1 if self._on_cpu else settings.batching.max_batch_size
         self._probe = probe_of(generator, lengths[0], device)
 
     def checked(self, name: str) -> Backend:
@@ -66,7 +69,7 @@ class Builder:
         return backend
 
     def times_s(self, backends: Mapping[str, Backend]) -> dict[str, float]:
-        """Seconds of a window of the middle length, by name.
+        """Seconds of an utterance of a middle length, by name.
 
         Runtimes take turns, so that other load of the machine meets all of them, and the least of several runs counts,
         as other load only ever adds.
@@ -82,18 +85,22 @@ class Builder:
         return {name: min(times) for name, times in times_s.items()}
 
     def time_once(self, backend: Backend, frames: int) -> float:
-        """Seconds that one window takes."""
+        """Seconds that an utterance of one window takes."""
+        if not backend.any_length:
+            frames = next(length for length in self.lengths if length >= frames)
         mel_BMF = torch.zeros(1, self.plan.config.in_channels, frames, device=self._device)
         excitation_B1S = None
         if self.plan.config.num_harmonics:
             excitation_B1S = mel_BMF.new_zeros(1, 1, frames * self.plan.config.hop_samples)
         started = time.perf_counter()
-        backend.run(mel_BMF, mel_BMF.new_ones(1, 1, frames), excitation_B1S).cpu()
+        backend.run(mel_BMF, None if backend.any_length else mel_BMF.new_ones(1, 1, frames), excitation_B1S).cpu()
         return time.perf_counter() - started
 
     def _build(self, name: str) -> Backend:
         makers: dict[str, Callable[[], Backend]] = {
-            "torch": lambda: EagerBackend(self._generator, self._settings.batching.max_batch_size),
+            "torch": lambda: EagerBackend(
+                self._generator, self._settings.batching.max_batch_size, any_length=self._on_cpu
+            ),
             "torchscript": self._torchscript,
             "compile": self._compile,
             "onnxruntime": self._onnxruntime,
@@ -104,7 +111,9 @@ class Builder:
     def _torchscript(self) -> Backend:
         from deployments.vocoder.backends.fused import TracedBackend
 
-        return TracedBackend(self.plan, self._device, self._settings.precision, self._max_batch)
+        return TracedBackend(
+            self.plan, self._device, self._settings.precision, self._max_batch, any_length=self._on_cpu
+        )
 
     def _compile(self) -> Backend:
         from deployments.vocoder.backends.fused import CompiledBackend

@@ -86,7 +86,7 @@ class Chooser:
         build = Builder(plan, generator.to(self._device), self._settings, self._device, lengths)
         backend = self._named(build) if self._settings.backend != "auto" else self._fastest(build, folder)
         kernels = f"{backend.name} {plan.config}"
-        if self._settings.warm_up and backend.name != "torch" and kernels not in self._warm:
+        if self._settings.warm_up and not backend.any_length and kernels not in self._warm:
             self._warm.add(kernels)  # voices of the same sizes share compiled kernels
             for length in lengths:
                 build.time_once(backend, length)

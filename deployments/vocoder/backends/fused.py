@@ -71,15 +71,24 @@ class FusedHifiGan(nn.Module):
 
     Args:
         plan: Of a generator.
+        is_masked: Whether windows come with a mask.
     """
 
-    def __init__(self, plan: Plan) -> None:
+    def __init__(self, plan: Plan, *, is_masked: bool) -> None:
         super().__init__()
         self._plan = plan
+        self._is_masked = is_masked
         self._operations = TorchOperations(plan)
 
-    def forward(self, mel_BMF: Tensor, mask_B1F: Tensor, excitation_B1S: Tensor | None = None) -> Tensor:
-        """See plan.waveform; returns wave_BS."""
+    def forward(self, mel_BMF: Tensor, *others: Tensor) -> Tensor:
+        """See plan.waveform; returns wave_BS.
+
+        Args:
+            mel_BMF: float32.
+            others: mask_B1F where windows may be less than full, then excitation_B1S in voices with a source.
+        """
+        mask_B1F = others[0] if self._is_masked else None
+        excitation_B1S = others[-1] if self._plan.config.num_harmonics else None
         return waveform(self._operations, self._plan, mel_BMF, mask_B1F, excitation_B1S).squeeze(1)
 
 
@@ -100,22 +109,26 @@ class TracedBackend:
         device: Of torch.
         precision: "float32", "bfloat16" or "float16".
         max_batch: See Backend.
+        any_length: See Backend.
     """
 
     name = "torchscript"
 
-    def __init__(self, plan: Plan, device: str, precision: str, max_batch: int) -> None:
+    def __init__(self, plan: Plan, device: str, precision: str, max_batch: int, *, any_length: bool) -> None:
         self.max_batch = max_batch
+        self.any_length = any_length
         self._dtype = dtype_of(precision)
-        module = FusedHifiGan(plan).to(device, self._dtype).eval()
+        module = FusedHifiGan(plan, is_masked=not any_length).to(device, self._dtype).eval()
         with warnings.catch_warnings(), torch.no_grad():
             # torch calls TorchScript deprecated, but its successor needs a C++ compiler on the serving machine.
             warnings.simplefilter("ignore", DeprecationWarning)
-            example = example_inputs(plan, device, self._dtype)
+            example = [tensor for tensor in example_inputs(plan, device, self._dtype) if tensor is not None]
+            if any_length:
+                del example[1]
             trace: Any = torch.jit.trace
-            self._traced = torch.jit.freeze(trace(module, example, check_trace=False))
+            self._traced = torch.jit.freeze(trace(module, tuple(example), check_trace=False))
 
-    def run(self, mel_BMF: Tensor, mask_B1F: Tensor, excitation_B1S: Tensor | None) -> Tensor:
+    def run(self, mel_BMF: Tensor, mask_B1F: Tensor | None, excitation_B1S: Tensor | None) -> Tensor:
         """See Backend."""
         with torch.inference_mode():
             return run_in(self._traced, self._dtype, mel_BMF, mask_B1F, excitation_B1S)
@@ -134,20 +147,21 @@ class CompiledBackend:
     """
 
     name = "compile"
+    any_length = False
 
     def __init__(self, plan: Plan, device: str, precision: str, max_batch: int) -> None:
         self.max_batch = max_batch
         self._dtype = dtype_of(precision)
-        module = FusedHifiGan(plan).to(device, self._dtype).eval()
-        self._compiled: Any = torch.compile(module, mode="reduce-overhead", dynamic=False)
+        module = FusedHifiGan(plan, is_masked=True).to(device, self._dtype).eval()
+        self._compiled: Any = torch.compile(module, mode="reduce-overhead", dynamic=True)
         # CUDA graphs belong to the memory pool of one run at a time.
         self._one_at_a_time = threading.Lock()
 
-    def run(self, mel_BMF: Tensor, mask_B1F: Tensor, excitation_B1S: Tensor | None) -> Tensor:
+    def run(self, mel_BMF: Tensor, mask_B1F: Tensor | None, excitation_B1S: Tensor | None) -> Tensor:
         """See Backend."""
         batch = len(mel_BMF)
         missing = (1 << (batch - 1).bit_length()) - batch
-        tensors = [mel_BMF, mask_B1F] if excitation_B1S is None else [mel_BMF, mask_B1F, excitation_B1S]
+        tensors = [tensor for tensor in (mel_BMF, mask_B1F, excitation_B1S) if tensor is not None]
         filled = [F.pad(tensor, (0, 0, 0, 0, 0, missing)) for tensor in tensors]
         with self._one_at_a_time, torch.inference_mode():
             # The next replay overwrites the output, hence the copy.

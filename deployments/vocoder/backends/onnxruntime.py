@@ -18,7 +18,10 @@ IR_VERSION = 9
 
 
 class OnnxOperations:
-    """See plan.Operations; collects nodes of an ONNX graph. Values are names."""
+    """See plan.Operations; collects nodes of an ONNX graph. Values are names of [B, C, 1, T].
+
+    The axis of 1 makes onnxruntime keep the channels of most layers in blocks, as it does for images only.
+    """
 
     def __init__(self) -> None:
         self.nodes: list[Any] = []
@@ -43,11 +46,11 @@ class OnnxOperations:
         return self._node(
             "Conv",
             x,
-            self._constant(layer.weight_OIK),
+            self._constant(layer.weight_OIK[:, :, None]),
             self._constant(layer.bias_O),
-            dilations=[layer.dilation],
-            strides=[layer.stride],
-            pads=[layer.pad_left, layer.pad_right],
+            dilations=[1, layer.dilation],
+            strides=[1, layer.stride],
+            pads=[0, layer.pad_left, 0, layer.pad_right],
         )
 
     def leaky_relu(self, x: str, slope: float) -> str:
@@ -78,27 +81,38 @@ class OnnxOperations:
         """See plan.Operations."""
         apart = self._node("Reshape", x, self._constant(np.array([0, scale, channels, -1])))
         moved = self._node("Transpose", apart, perm=[0, 2, 3, 1])
-        return self._node("Reshape", moved, self._constant(np.array([0, channels, -1])))
+        return self._node("Reshape", moved, self._constant(np.array([0, channels, 1, -1])))
+
+    def image(self, x: str) -> str:
+        """[B, C, T] to [B, C, 1, T]."""
+        return self._node("Unsqueeze", x, self._constant(np.array([2])))
+
+    def flat(self, x: str) -> str:
+        """[B, C, 1, T] to [B, C, T]."""
+        return self._node("Squeeze", x, self._constant(np.array([2])))
 
     def repeat(self, mask: str, scale: int) -> str:
         """See plan.Operations."""
         tiled = self._node(
             "Tile",
-            self._node("Unsqueeze", mask, self._constant(np.array([3]))),
-            self._constant(np.array([1, 1, 1, scale])),
+            self._node("Unsqueeze", mask, self._constant(np.array([4]))),
+            self._constant(np.array([1, 1, 1, 1, scale])),
         )
-        return self._node("Reshape", tiled, self._constant(np.array([0, 1, -1])))
+        return self._node("Reshape", tiled, self._constant(np.array([0, 1, 1, -1])))
 
 
-def model_of(plan: Plan) -> bytes:
-    """The plan as a serialised ONNX model for any number and length of windows."""
+def model_of(plan: Plan, *, is_masked: bool) -> bytes:
+    """The plan as a serialised ONNX model for any number and length of windows, with or without a mask."""
     from onnx import TensorProto, helper
 
     operations = OnnxOperations()
-    shapes: dict[str, list[str | int | None]] = {"mel": ["B", plan.config.in_channels, "F"], "mask": ["B", 1, "F"]}
+    shapes: dict[str, list[str | int | None]] = {"mel": ["B", plan.config.in_channels, "F"]}
+    if is_masked:
+        shapes["mask"] = ["B", 1, "F"]
     if plan.config.num_harmonics:
         shapes["excitation"] = ["B", 1, "S"]
-    wave = waveform(operations, plan, "mel", "mask", "excitation" if plan.config.num_harmonics else None)
+    images = {name: operations.image(name) for name in shapes}
+    wave = operations.flat(waveform(operations, plan, images["mel"], images.get("mask"), images.get("excitation")))
     graph = helper.make_graph(
         operations.nodes,
         "hifigan",
@@ -138,13 +152,15 @@ class OnnxRuntimeBackend:
     ) -> None:
         import onnxruntime
 
+        self._device = torch.device(device)
+        self.any_length = self._device.type == "cpu"
+        self.max_batch = 1 if self.any_length else max_batch
         options = onnxruntime.SessionOptions()
         options.intra_op_num_threads = threads
         options.inter_op_num_threads = 1
+        options.enable_mem_pattern = not self.any_length  # one pattern is kept for each length that ever came
         # Threads that wait for work by spinning would take the cores from the other stages.
         options.add_session_config_entry("session.intra_op.allow_spinning", "0")
-        self._device = torch.device(device)
-        self.max_batch = 1 if self._device.type == "cpu" else max_batch
         available = set(onnxruntime.get_available_providers())
         wanted = providers_for(plan, device, precision, lengths, max_batch, engines)
         providers = [(name, settings) for name, settings in wanted if name in available]
@@ -152,21 +168,23 @@ class OnnxRuntimeBackend:
             raise RuntimeError(
                 f"onnxruntime offers {', '.join(sorted(available))}; none of them fits {device}, {precision}"
             )
-        self._session = onnxruntime.InferenceSession(model_of(plan), options, providers=providers)
+        self._session = onnxruntime.InferenceSession(
+            model_of(plan, is_masked=not self.any_length), options, providers=providers
+        )
         got = self._session.get_providers()[0]
         if got not in dict(providers):  # its libraries did not load, and onnxruntime went on without it
             raise RuntimeError(f"onnxruntime could not load {' or '.join(dict(providers))} and offers {got}")
         self._hop = plan.config.hop_samples
 
-    def run(self, mel_BMF: Tensor, mask_B1F: Tensor, excitation_B1S: Tensor | None) -> Tensor:
+    def run(self, mel_BMF: Tensor, mask_B1F: Tensor | None, excitation_B1S: Tensor | None) -> Tensor:
         """See Backend."""
-        inputs = {"mel": mel_BMF, "mask": mask_B1F}
-        if excitation_B1S is not None:
-            inputs["excitation"] = excitation_B1S
+        named = {"mel": mel_BMF, "mask": mask_B1F, "excitation": excitation_B1S}
+        # The binding holds addresses only, so contiguous copies must live until the run is over.
+        inputs = {name: tensor.contiguous() for name, tensor in named.items() if tensor is not None}
         wave_B1S = mel_BMF.new_empty(len(mel_BMF), 1, mel_BMF.shape[2] * self._hop)
         binding = self._session.io_binding()
         for name, tensor in inputs.items():
-            binding.bind_input(name, *self._place(tensor.contiguous()))
+            binding.bind_input(name, *self._place(tensor))
         binding.bind_output(self._session.get_outputs()[0].name, *self._place(wave_B1S))
         if self._device.type == "cuda":
             torch.cuda.current_stream(self._device).synchronize()

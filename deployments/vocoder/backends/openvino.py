@@ -100,6 +100,7 @@ class OpenVinoBackend:
 
     name = "openvino"
     max_batch = 1
+    any_length = False
 
     def __init__(self, plan: Plan, threads: int, precision: str, operations: OpenVinoOperations | None = None) -> None:
         from openvino import Core
@@ -114,12 +115,12 @@ class OpenVinoBackend:
         )
         self._of_thread = threading.local()
 
-    def run(self, mel_BMF: Tensor, mask_B1F: Tensor, excitation_B1S: Tensor | None) -> Tensor:
+    def run(self, mel_BMF: Tensor, mask_B1F: Tensor | None, excitation_B1S: Tensor | None) -> Tensor:
         """See Backend."""
         if not hasattr(self._of_thread, "request"):
             self._of_thread.request = self._model.create_infer_request()
         request = self._of_thread.request
-        inputs = [mel_BMF, mask_B1F] if excitation_B1S is None else [mel_BMF, mask_B1F, excitation_B1S]
+        inputs = [tensor for tensor in (mel_BMF, mask_B1F, excitation_B1S) if tensor is not None]
         waves = []
         for window in range(len(mel_BMF)):
             request.infer([tensor[window : window + 1].contiguous().numpy() for tensor in inputs])

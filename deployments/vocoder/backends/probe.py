@@ -19,21 +19,37 @@ class Probe:
     Attributes:
         mel_BMF: Two windows; the second one ends early.
         mask_B1F: Of them.
+        end: Frames of the second one.
         excitation_B1S: None for voices without a source.
         wave_BS: What eager torch makes of them in float32, zeros after the end.
     """
 
     mel_BMF: Tensor
     mask_B1F: Tensor
+    end: int
     excitation_B1S: Tensor | None
     wave_BS: Tensor
 
     def difference(self, backend: Backend) -> float:
         """The largest difference from eager torch; infinite where the wave is not finite."""
-        audible_BS = self.mask_B1F[:, 0].repeat_interleave(self.wave_BS.shape[1] // self.mel_BMF.shape[2], dim=1)
-        wave_BS = backend.run(self.mel_BMF, self.mask_B1F, self.excitation_B1S)
-        largest = float(((wave_BS.to(self.wave_BS.device) - self.wave_BS) * audible_BS).abs().max())
-        return largest if largest == largest else float("inf")
+        hop = self.wave_BS.shape[1] // self.mel_BMF.shape[2]
+        if backend.any_length:
+            lengths = (self.mel_BMF.shape[2], self.end)
+            waves = [self._alone(backend, row, length, hop) for row, length in enumerate(lengths)]
+        else:
+            wave_BS = backend.run(self.mel_BMF, self.mask_B1F, self.excitation_B1S)
+            waves = [wave_BS[0], wave_BS[1, : self.end * hop]]
+        pairs = zip(waves, self.wave_BS, strict=True)
+        largest = max(
+            float((wave_S.to(right_S.device) - right_S[: len(wave_S)]).abs().max()) for wave_S, right_S in pairs
+        )
+        return largest if all(bool(torch.isfinite(wave_S).all()) for wave_S in waves) else float("inf")
+
+    def _alone(self, backend: Backend, row: int, length: int, hop: int) -> Tensor:
+        excitation_B1S = self.excitation_B1S
+        if excitation_B1S is not None:
+            excitation_B1S = excitation_B1S[row : row + 1, :, : length * hop]
+        return backend.run(self.mel_BMF[row : row + 1, :, :length], None, excitation_B1S)[0]
 
 
 def probe_of(generator: HifiGan, frames: int, device: str) -> Probe:
@@ -58,5 +74,5 @@ def probe_of(generator: HifiGan, frames: int, device: str) -> Probe:
             zeros_B = torch.zeros(2, dtype=torch.int64, device=device)
             made_B1S = source(f0_BF, (f0_BF > 150.0).float(), source.phase_before(f0_BF)[:, :-1], zeros_B, zeros_B)
             excitation_B1S = made_B1S * mask_B1F.repeat_interleave(generator.config.hop_samples, dim=2)
-        wave_BS = EagerBackend(generator, 2).run(mel_BMF, mask_B1F, excitation_B1S)
-    return Probe(mel_BMF, mask_B1F, excitation_B1S, wave_BS)
+        wave_BS = EagerBackend(generator, 2, any_length=False).run(mel_BMF, mask_B1F, excitation_B1S)
+    return Probe(mel_BMF, mask_B1F, end, excitation_B1S, wave_BS)

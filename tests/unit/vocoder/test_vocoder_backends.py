@@ -94,10 +94,14 @@ def test_the_plan_is_the_network(scales: tuple[tuple[int, ...], tuple[int, ...]]
     generator = HifiGan(config).double().requires_grad_(False)
     plan = plan_of(generator.float())
     probe = probe_of(generator, 20, "cpu")
-    made_BS = FusedHifiGan(plan)(probe.mel_BMF, probe.mask_B1F, probe.excitation_B1S)
+    others = [probe.mask_B1F] if probe.excitation_B1S is None else [probe.mask_B1F, probe.excitation_B1S]
+    made_BS = FusedHifiGan(plan, is_masked=True)(probe.mel_BMF, *others)
     audible_BS = probe.mask_B1F[:, 0].repeat_interleave(config.hop_samples, dim=1)
     torch.testing.assert_close(made_BS * audible_BS, probe.wave_BS, rtol=0, atol=2e-6)
-    assert bool((probe.wave_BS[1] == 0).any())
+    full_BS = FusedHifiGan(plan, is_masked=False)(probe.mel_BMF[:1], *[other[:1] for other in others[1:]])
+    torch.testing.assert_close(full_BS, probe.wave_BS[:1], rtol=0, atol=2e-6)
+    assert probe.end < 20
+    assert not probe.wave_BS[1, probe.end * config.hop_samples :].any()
     assert probe.wave_BS.abs().max() > 0.01
 
 
@@ -111,6 +115,12 @@ def test_every_runtime_agrees_with_eager_torch(
     assert backend.name == name
     for frames in (96, 64, 96):  # a length comes back after another
         assert probe_of(generator, frames, "cpu").difference(backend) < 1e-5
+
+
+def test_runtimes_take_any_length_or_a_mask(tiny: AnyFolder, settings: VocoderSettings) -> None:
+    folder = tiny("tiny nsf")
+    kinds = {name: choose(with_(settings, backend=name), folder).any_length for name in ON_CPU}
+    assert kinds == {"torch": True, "torchscript": True, "onnxruntime": True, "openvino": False}
 
 
 class Counting(Builder):
@@ -186,12 +196,13 @@ class Wrong:
 
     name = "onnxruntime"
     max_batch = 1
+    any_length = True
 
     def __init__(self, right: Backend, error: float) -> None:
         self.right = right
         self.error = error
 
-    def run(self, mel_BMF: Tensor, mask_B1F: Tensor, excitation_B1S: Tensor | None) -> Tensor:
+    def run(self, mel_BMF: Tensor, mask_B1F: Tensor | None, excitation_B1S: Tensor | None) -> Tensor:
         return self.right.run(mel_BMF, mask_B1F, excitation_B1S) + self.error
 
 

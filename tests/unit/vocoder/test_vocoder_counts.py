@@ -13,7 +13,7 @@ def test_frames_that_ran_and_frames_that_are_kept_are_counted(any_voice, any_fol
     voice = any_voice("demo")
     settings = VocoderSettings(backend="torch", batching=Batching(max_batch_size=max_batch_size))
     engine = VocoderEngine([any_folder("demo")], settings, "cpu")
-    lengths = [40, 300, 300]
+    lengths = [40, 700, 700]
     mels = [
         MelSpectrogram(mel_FM=make_mel(voice, length, length), frames_T=np.array([length], dtype=np.int32))
         for length in lengths
@@ -28,6 +28,6 @@ def test_frames_that_ran_and_frames_that_are_kept_are_counted(any_voice, any_fol
     assert counts.kept == sum(lengths) < counts.positions
     # The two long ones have windows of the same lengths and run them together where they may.
     num_own = len(voice.planner.plan(40))
-    num_shared = len(voice.planner.plan(300))
+    num_shared = len(voice.planner.plan(700))
     assert counts.runs == (num_own + 2 * num_shared if max_batch_size == 1 else num_own + num_shared)
     assert counts.seconds > 0

@@ -15,7 +15,7 @@ from deployments.ticket import Ticket
 from deployments.vocoder.backends.base import Backend
 from deployments.vocoder.engine import Item, VocoderEngine, VocoderTicket, WindowStepper
 from deployments.vocoder.voice import VocoderVoice
-from deployments.vocoder.windows import Window
+from deployments.vocoder.windows import Planner, Window
 from deployments.voices.folder import VoiceFolder
 
 KINDS = ("demo", "voc_causal", "voc_nsf")
@@ -28,12 +28,13 @@ class Recorder:
 
     name = "recorder"
     max_batch = 16
+    any_length = False
 
     def __init__(self, inner: Backend) -> None:
         self.inner = inner
         self.batches: list[tuple[int, int]] = []
 
-    def run(self, mel_BMF: Tensor, mask_B1F: Tensor, excitation_B1S: Tensor | None) -> Tensor:
+    def run(self, mel_BMF: Tensor, mask_B1F: Tensor | None, excitation_B1S: Tensor | None) -> Tensor:
         self.batches.append((mel_BMF.shape[0], mel_BMF.shape[2]))
         if torch.any(mel_BMF == 99.0):
             raise RuntimeError("this one breaks the runtime")
@@ -48,7 +49,9 @@ def recorder(any_voice: AnyVoice) -> Recorder:
 @pytest.fixture
 def stepper(any_voice: AnyVoice, recorder: Recorder) -> WindowStepper:
     voices = {kind: any_voice(kind) for kind in KINDS}
-    voices["voc_causal"] = replace(voices["voc_causal"], backend=recorder)
+    causal = voices["voc_causal"]
+    planner = Planner(causal.planner.lengths, causal.planner.context)
+    voices["voc_causal"] = replace(causal, backend=recorder, planner=planner)
     return WindowStepper(voices, lambda: Batching(max_batch_size=4, max_batch_cost=1024))
 
 

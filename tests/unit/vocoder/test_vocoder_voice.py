@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from deployments.errors import SynthesisFailed
+from deployments.vocoder.backends.eager import EagerBackend
 from deployments.vocoder.voice import VocoderVoice
 from deployments.vocoder.windows import Planner, Window
 
@@ -31,12 +32,17 @@ def test_joined_windows_equal_the_whole(
     voice: VocoderVoice, make_mel: MakeMel, frames: int, key: int, seed: int
 ) -> None:
     mel_FM = make_mel(voice, frames, seed)
-    shorter = replace(voice, planner=Planner((45, 64, 96, 160), voice.planner.context))
-    utterance = shorter.utterance(mel_FM, key)
-    pieces = [shorter.synthesize([(utterance, window)])[0] for window in shorter.planner.plan(frames)]
-    joined_S = np.concatenate(pieces).astype(np.int32)
-    assert len(joined_S) == frames * voice.folder.hop_samples
-    assert np.abs(joined_S - whole(voice, mel_FM, key)).max() <= 1  # far below PCM_BOUND: only rounding differs
+    expected_S = whole(voice, mel_FM, key)
+    for planner, backend in (
+        (Planner((45, 64, 96, 160), voice.planner.context, any_length=True), voice.backend),
+        (Planner((45, 64, 96, 160), voice.planner.context), EagerBackend(voice.generator, 1, any_length=False)),
+    ):
+        shorter = replace(voice, planner=planner, backend=backend)
+        utterance = shorter.utterance(mel_FM, key)
+        pieces = [shorter.synthesize([(utterance, window)])[0] for window in planner.plan(frames)]
+        joined_S = np.concatenate(pieces).astype(np.int32)
+        assert len(joined_S) == frames * voice.folder.hop_samples
+        assert np.abs(joined_S - expected_S).max() <= 1  # far below PCM_BOUND: only rounding differs
 
 
 @few
@@ -59,11 +65,12 @@ class Loud:
 
     name = "loud"
     max_batch = 1
+    any_length = True
 
     def __init__(self, wave_S: Tensor) -> None:
         self.wave_S = wave_S
 
-    def run(self, mel_BMF: Tensor, _mask: Tensor, _excitation: Tensor | None) -> Tensor:
+    def run(self, mel_BMF: Tensor, _mask: Tensor | None, _excitation: Tensor | None) -> Tensor:
         return self.wave_S.expand(len(mel_BMF), -1)
 
 

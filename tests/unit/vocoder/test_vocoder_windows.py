@@ -31,14 +31,18 @@ def test_context_of_the_published_16k_generators(any_voice, kind: str, left: int
     assert context_of(any_voice(kind).generator.config) == Context(left, right)
 
 
-def check(windows: list[Window], num_frames: int, context: Context, lengths: tuple[int, ...]) -> None:
+def check(windows: list[Window], num_frames: int, planner: Planner) -> None:
     """Windows lie inside the utterance, keep every frame once and keep none that a border has spoiled."""
-    made = 0
+    made, context = 0, planner.context
     for window in windows:
         end = window.start + window.length
-        assert window.length in lengths
         assert window.start >= 0
-        assert end <= num_frames or window.start == 0
+        if planner.any_length:
+            assert 1 <= window.length <= planner.lengths[-1]
+            assert end <= num_frames
+        else:
+            assert window.length in planner.lengths
+            assert end <= num_frames or window.start == 0
         assert window.keep_start == made
         assert window.keep_start < window.keep_end <= min(end, num_frames)
         assert window.start == 0 or window.keep_start - window.start >= context.left
@@ -49,17 +53,20 @@ def check(windows: list[Window], num_frames: int, context: Context, lengths: tup
 
 quick = settings(max_examples=60, deadline=None)
 planners = st.builds(
-    lambda left, right, extras: Planner([left + right + extra for extra in extras], Context(left, right)),
+    lambda left, right, extras, any_length: Planner(
+        [left + right + extra for extra in extras], Context(left, right), any_length=any_length
+    ),
     st.integers(0, 20),
     st.integers(0, 20),
     st.sets(st.integers(1, 60), min_size=1, max_size=4),
+    st.booleans(),
 )
 
 
 @quick
 @given(planners, st.integers(1, 400))
 def test_plans_cover_each_utterance_exactly(planner: Planner, num_frames: int) -> None:
-    check(planner.plan(num_frames), num_frames, planner.context, planner.lengths)
+    check(planner.plan(num_frames), num_frames, planner)
 
 
 @quick
@@ -73,6 +80,15 @@ def test_no_choice_of_windows_runs_fewer_frames(num_frames: int) -> None:
         if sum(lengths) - (count - 1) * planner.context.total >= num_frames
     ]
     assert sum(window.length for window in planner.plan(num_frames)) == min(sums)
+
+
+@given(st.integers(1, 2000))
+def test_where_any_length_goes_only_contexts_are_run_twice(num_frames: int) -> None:
+    planner = Planner((100,), Context(5, 7), any_length=True)
+    windows = planner.plan(num_frames)
+    assert sum(window.length for window in windows) == num_frames + 12 * (len(windows) - 1)
+    assert len(windows) == max(1, -(-(num_frames - 12) // 88))
+    assert max(window.length for window in windows) - min(window.length for window in windows) <= len(windows)
 
 
 @quick
@@ -90,7 +106,7 @@ def test_feed_covers_utterances_that_arrive_in_pieces(planner: Planner, pieces: 
     needed = feed.first_needed
     rest = feed.finish()
     assert all(needed <= window.start for window in rest)
-    check(windows + rest, arrived, planner.context, planner.lengths)
+    check(windows + rest, arrived, planner)
     assert feed.finish() == []
 
 
