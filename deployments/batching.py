@@ -36,6 +36,28 @@ class Stepper(Protocol[Item, Result]):
     def step(self) -> None:
         """Moves the work in progress on, settles what is finished, drops what is no longer wanted."""
 
+    @property
+    def running_since(self) -> float | None:
+        """Start of the oldest model call still running, time.monotonic(), where calls may outlast a step; else None."""
+
+    def wake(self) -> None:
+        """New work waits: a step that waits for model calls may return. Called from any thread."""
+
+    def close(self) -> None:
+        """No step will follow. Called from any thread, maybe while a step is stuck."""
+
+
+class Synchronous:
+    """What a stepper needs not do whose model calls all end within their step."""
+
+    running_since: float | None = None
+
+    def wake(self) -> None:
+        """See Stepper."""
+
+    def close(self) -> None:
+        """See Stepper."""
+
 
 def choose(
     waiting: Sequence[Ticket[Item, Result]], in_progress: Sequence[Ticket[Item, Result]], limits: Batching
@@ -130,6 +152,7 @@ class WorkLoop(Generic[Item, Result]):
                 raise NotReady(f"The {self._name} cannot start again: {self._broken}; retry.", retry_after_s=1.0)
             self._waiting.extend(tickets)
             self._changed.notify_all()
+            self._stepper.wake()
         return tickets
 
     @property
@@ -168,6 +191,7 @@ class WorkLoop(Generic[Item, Result]):
             with self._changed:
                 if not self._wait_for_work(generation):
                     if generation == self._generation:
+                        self._stepper.close()
                         self._ended.set()
                     return
                 stepper = self._stepper
@@ -217,6 +241,7 @@ class WorkLoop(Generic[Item, Result]):
 
     def _renew(self) -> bool:
         """Replaces the stepper, holding the condition; where that fails the loop ends and says why."""
+        self._stepper.close()
         try:
             self._stepper = self._make_stepper()
         except Exception as error:
@@ -238,7 +263,8 @@ class WorkLoop(Generic[Item, Result]):
         while not self._ended.wait(min(self._limits.batch_timeout_s / 4, 1.0)):
             limit_s = self._limits.batch_timeout_s
             with self._changed:
-                started = self._step_started_at
+                starts = (self._step_started_at, self._stepper.running_since)
+                started = min((start for start in starts if start is not None), default=None)
                 if started is None or time.monotonic() - started < limit_s:
                     continue
                 stuck = [*self._stepper.in_progress, *self._admitting]

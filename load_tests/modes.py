@@ -74,6 +74,7 @@ def modes(work_dir: Path, num_cores: int, redis_url: str | None = None) -> tuple
     """
     one_segment = {"max_segments_ahead": 1}
     plain_stage = {**ALONE, "threads": num_cores}
+    lanes = {"threads": num_cores}
     found = [
         Mode(
             name="plain",
@@ -84,14 +85,20 @@ def modes(work_dir: Path, num_cores: int, redis_url: str | None = None) -> tuple
                 "vocoder": {**plain_stage, "backend": "torch"},
             },
         ),
-        Mode(name="fast", change={"cache": NO_CACHE, "normalizer": one_segment, "acoustic": ALONE, "vocoder": ALONE}),
-        Mode(name="batching", change={"cache": NO_CACHE}),
-        Mode(name="memory", change={"cache": {"tier": "none"}}),
-        Mode(name="sqlite", change={"cache": {"tier": "sqlite", "sqlite": {"folder": str(work_dir / "cache")}}}),
+        Mode(
+            name="fast",
+            change={"cache": NO_CACHE, "normalizer": one_segment, "acoustic": ALONE, "vocoder": {**ALONE, **lanes}},
+        ),
+        Mode(name="batching", change={"cache": NO_CACHE, "vocoder": lanes}),
+        Mode(name="memory", change={"cache": {"tier": "none"}, "vocoder": lanes}),
+        Mode(
+            name="sqlite",
+            change={"cache": {"tier": "sqlite", "sqlite": {"folder": str(work_dir / "cache")}}, "vocoder": lanes},
+        ),
     ]
     if redis_url is not None:
         redis = {"url": redis_url, "prefix": f"benchmark-{work_dir.name}"}
-        found.append(Mode(name="redis", change={"cache": {"tier": "redis", "redis": redis}}))
+        found.append(Mode(name="redis", change={"cache": {"tier": "redis", "redis": redis}, "vocoder": lanes}))
     return tuple(found)
 
 

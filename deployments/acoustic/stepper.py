@@ -18,6 +18,7 @@ from deployments.acoustic.decoder import StepDecoder
 from deployments.acoustic.sambert import Encoded
 from deployments.acoustic.voice import AcousticVoice
 from deployments.acoustic.work import AcousticTicket, Work
+from deployments.batching import Synchronous
 from deployments.counts import RunCounts
 from deployments.errors import SpeechError, SynthesisFailed, VoiceNotFound
 from deployments.settings import AcousticSettings
@@ -29,7 +30,7 @@ FREE_PADDING = 16
 """Tokens or frames of padding that cost less than a run of their own."""
 
 
-class AcousticStepper:
+class AcousticStepper(Synchronous):
     """The model with its work, for one thread; see batching.Stepper.
 
     Args:

@@ -1,170 +1,24 @@
-"""The vocoder's work: windows of many requests, batched by length and voice, in a fair order. No Ray."""
+"""The vocoder of a replica: all its voices behind one queue. No Ray."""
 
 from __future__ import annotations
 
 import copy
-import logging
-from collections import deque
-from collections.abc import Callable, Mapping, Sequence
-from time import perf_counter
+from collections.abc import Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 
 from deployments.batching import WorkLoop
 from deployments.counts import RunCounts
-from deployments.errors import ConfigurationInvalid, SpeechError, SynthesisFailed, VoiceNotFound
-from deployments.messages import MelSpectrogram, SegmentAudio, VocoderRequest
+from deployments.errors import ConfigurationInvalid
+from deployments.messages import SegmentAudio, VocoderRequest
 from deployments.settings import Batching, VocoderSettings
-from deployments.ticket import Ticket
 from deployments.vocoder.backends.choice import Chooser
 from deployments.vocoder.checkpoint import load_generator
+from deployments.vocoder.stepper import Item, VocoderTicket, WindowStepper, voice_named
 from deployments.vocoder.stream import MelStream, Piece
-from deployments.vocoder.voice import Utterance, VocoderVoice
-from deployments.vocoder.windows import Planner, Window, context_of
+from deployments.vocoder.voice import VocoderVoice
+from deployments.vocoder.windows import Planner, context_of
 from deployments.voices.folder import VoiceFolder
-
-Item = tuple[VocoderRequest, MelSpectrogram | Piece]
-VocoderTicket = Ticket[Item, SegmentAudio]
-log = logging.getLogger(__name__)
-
-
-class Work:
-    """One request's windows and the samples made so far.
-
-    Args:
-        ticket: The claim on the result.
-        voice: Of the request.
-        utterance: The checked mel spectrogram, or the part of it that a streamed piece needs.
-        windows: What to run, in order; their kept frames join without a gap.
-        turn: Place in the order of service; grows by one with each window served.
-    """
-
-    def __init__(
-        self, ticket: VocoderTicket, voice: VocoderVoice, utterance: Utterance, windows: list[Window], turn: float
-    ) -> None:
-        self.ticket = ticket
-        self.voice = voice
-        self.utterance = utterance
-        self.turn = turn
-        self.num_done = 0
-        self.windows = deque(windows)
-        self._first_frame = windows[0].keep_start
-        num_frames = windows[-1].keep_end - self._first_frame
-        self._pcm_S = np.empty(num_frames * voice.folder.hop_samples, dtype=np.int16)
-
-    @property
-    def kind(self) -> tuple[str, int]:
-        """What the next window shares with those it can run together with: voice and length."""
-        return self.voice.folder.name, self.windows[0].length
-
-    def put(self, window: Window, pcm_S: NDArray[np.int16]) -> None:
-        """Takes the samples of the next window; the last one settles the ticket."""
-        start = (window.keep_start - self._first_frame) * self.voice.folder.hop_samples
-        self._pcm_S[start : start + len(pcm_S)] = pcm_S
-        self.windows.popleft()
-        self.turn += 1
-        self.num_done += 1
-        if not self.windows:
-            self.ticket.resolve(self._audio())
-
-    def _audio(self) -> SegmentAudio:
-        mel = self.ticket.item[1]
-        frames_T, acoustic_s = np.zeros(0, dtype=np.int32), 0.0
-        if isinstance(mel, MelSpectrogram):
-            frames_T, acoustic_s = mel.frames_T, mel.queue_s + mel.model_s
-        return SegmentAudio(
-            pcm_S=self._pcm_S,
-            sample_rate_hz=self.voice.folder.sample_rate_hz,
-            frames_T=frames_T,
-            acoustic_s=acoustic_s,
-            vocoder_s=self.ticket.queue_s + self.ticket.model_s,
-        )
-
-
-class WindowStepper:
-    """Work in progress of the vocoder; each step runs one batch of windows of one voice and length.
-
-    Requests take turns window by window, the lowest turn first. A clock counts how many turns each of the requests in
-    progress would have had by now, had all been served alike; a new request starts at its time plus its priority. So
-    its first window goes ahead of the later ones of long requests, and as the clock never stands still, nobody is
-    overtaken for ever.
-
-    Args:
-        voices: By name.
-        limits: Gives the limits in force.
-        counts: Of the generator, in frames.
-    """
-
-    def __init__(
-        self, voices: Mapping[str, VocoderVoice], limits: Callable[[], Batching], counts: RunCounts | None = None
-    ) -> None:
-        self._voices = voices
-        self._limits = limits
-        self._counts = RunCounts() if counts is None else counts
-        self._works: list[Work] = []
-        self._clock = 0.0
-
-    @property
-    def in_progress(self) -> Sequence[VocoderTicket]:
-        """See batching.Stepper."""
-        return [work.ticket for work in self._works]
-
-    def admit(self, tickets: list[VocoderTicket]) -> None:
-        """See batching.Stepper."""
-        for ticket in tickets:
-            request, mel = ticket.item
-            try:
-                voice = voice_named(self._voices, request.voice)
-                if isinstance(mel, MelSpectrogram):
-                    utterance = voice.utterance(mel.mel_FM, request.noise_key)
-                    windows = voice.planner.plan(utterance.num_frames)
-                else:
-                    utterance, windows = mel.utterance, [mel.window]
-            except SpeechError as error:
-                ticket.fail(error)
-            else:
-                self._works.append(Work(ticket, voice, utterance, windows, self._clock + max(0, request.priority)))
-
-    def step(self) -> None:
-        """See batching.Stepper."""
-        self._works = [work for work in self._works if work.ticket.wanted()]
-        batch = self._choose()
-        if batch:
-            self._clock += len(batch) / len(self._works)
-            self._run(batch)
-            self._works = [work for work in self._works if not work.ticket.future.done()]
-
-    def _choose(self) -> list[Work]:
-        """The request whose turn it is, and others whose next window is of the same kind, within the budget."""
-        in_order = sorted(self._works, key=lambda work: (work.turn, work.num_done))  # stable: then by admission
-        if not in_order:
-            return []
-        limits, head = self._limits(), in_order[0]
-        within_cost = limits.max_batch_cost // head.windows[0].length
-        number = max(1, min(limits.max_batch_size, within_cost, head.voice.backend.max_batch))
-        return [work for work in in_order if work.kind == head.kind][:number]
-
-    def _run(self, batch: list[Work]) -> None:
-        """Runs one window of each; when a batch fails its members are tried alone, so that one cannot fail another."""
-        started_s = perf_counter()
-        windows = [work.windows[0] for work in batch]
-        try:
-            made = batch[0].voice.synthesize([(work.utterance, work.windows[0]) for work in batch])
-        except Exception as error:
-            if len(batch) > 1:
-                for work in batch:
-                    self._run([work])
-                return
-            log.exception("vocoder: a window of request %s failed", batch[0].ticket.item[0].request_id)
-            batch[0].ticket.fail(
-                error if isinstance(error, SpeechError) else SynthesisFailed(f"The vocoder failed: {error!r}.")
-            )
-            return
-        num_kept = sum(window.keep_end - window.keep_start for window in windows)
-        self._counts.add(len(batch), sum(window.length for window in windows), num_kept, started_s)
-        for work, pcm_S in zip(batch, made, strict=True):
-            work.put(work.windows[0], pcm_S)
 
 
 class VocoderEngine:
@@ -231,16 +85,9 @@ class VocoderEngine:
         """Refuses new work and fails what waits."""
         self._loop.close()
 
-
-def voice_named(voices: Mapping[str, VocoderVoice], name: str) -> VocoderVoice:
-    """The voice of this name.
-
-    Raises:
-        VoiceNotFound: There is none.
-    """
-    if name not in voices:
-        raise VoiceNotFound(f"There is no voice {name!r}; choose one of {', '.join(voices)}.", "voice")
-    return voices[name]
+    def join(self, timeout_s: float | None = None) -> bool:
+        """Waits until a closed engine has finished its work in progress; False when the time was up before."""
+        return self._loop.join(timeout_s)
 
 
 def load_voice(folder: VoiceFolder, settings: VocoderSettings, device: str, chooser: Chooser) -> VocoderVoice:

@@ -10,7 +10,8 @@ from dataclasses import replace
 import numpy as np
 
 from deployments.messages import MelChunk, SegmentAudio, VocoderRequest
-from deployments.vocoder.engine import VocoderEngine, VocoderTicket
+from deployments.vocoder.engine import VocoderEngine
+from deployments.vocoder.stepper import VocoderTicket
 
 
 async def vocode_chunks(

@@ -128,34 +128,40 @@ class Planner:
         if not self.lengths:
             raise ValueError(f"no window is longer than the context of {context.total} frames")
 
-    def plan(self, num_frames: int) -> list[Window]:
+    def plan(self, num_frames: int, lanes: int = 1) -> list[Window]:
         """The windows of a complete utterance, in order, for the least number of frames run.
 
         Args:
             num_frames: Frames of the utterance, at least 1.
+            lanes: Windows that will run at the same time; windows of any length are made so many, or so many times
+                a number, that all lanes end together.
         """
-        return self.rest(0, num_frames)
+        return self.rest(0, num_frames, lanes)
 
-    def rest(self, made: int, num_frames: int) -> list[Window]:
+    def rest(self, made: int, num_frames: int, lanes: int = 1) -> list[Window]:
         """The windows of what is left of an utterance.
 
         Args:
             made: Frames whose samples exist already.
             num_frames: Frames of the utterance, more than `made`.
+            lanes: See plan.
         """
         needed = num_frames - max(0, made - self.context.left)
         if self.any_length:
-            return self._even(needed, made, num_frames)
+            return self._even(needed, made, num_frames, lanes)
         # Each further window loses a context of frames to the border before it.
         choices = [[length] for length in self.lengths if length >= needed][:1]
         if needed > self.context.total:
             choices.append(self._several(needed - self.context.total))
         return self._lay(min(choices, key=sum), made, num_frames)
 
-    def _even(self, needed: int, made: int, num_frames: int) -> list[Window]:
-        """As few windows as can be, of about the same length."""
+    def _even(self, needed: int, made: int, num_frames: int, lanes: int) -> list[Window]:
+        """As few windows as can be, of about the same length; a multiple of lanes if each keeps more than it loses."""
         lost = self.context.total
         count = max(1, -(-(needed - lost) // (self.lengths[-1] - lost)))
+        for_lanes = -(-count // lanes) * lanes
+        if needed - lost >= for_lanes * lost:
+            count = for_lanes
         windows = self._lay([-(-(needed + (count - 1) * lost) // count)] * count, made, num_frames)
         last = windows[-1]
         start = max(0, last.keep_start - self.context.left)

@@ -9,7 +9,7 @@ import pytest
 from ray import cloudpickle, serve
 
 from deployments.acoustic.deployment import Acoustic
-from deployments.batching import WorkLoop
+from deployments.batching import Synchronous, WorkLoop
 from deployments.messages import AcousticRequest
 from deployments.settings import Batching
 
@@ -18,7 +18,7 @@ BATCHES = 8
 cloudpickle.register_pickle_by_value(sys.modules[__name__])  # replicas cannot import this file
 
 
-class SlowStepper:
+class SlowStepper(Synchronous):
     """A model that takes MODEL_S for a batch of any size and answers with the batch's number."""
 
     def __init__(self):

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from deployments.batching import WorkLoop, choose
+from deployments.batching import Synchronous, WorkLoop, choose
 from deployments.errors import DeadlineExceeded, InvalidRequest, NotReady, StageStuck, SynthesisFailed
 from deployments.settings import Batching
 from deployments.ticket import Ticket
@@ -16,7 +16,7 @@ from deployments.ticket import Ticket
 WAIT_S = 10.0  # of a test that would otherwise hang; never waited for in full
 
 
-class Batches:
+class Batches(Synchronous):
     """A stepper that finishes in one step what it holds, once the gate is open; the record tells what went together."""
 
     def __init__(self, record: list[list[int]], gate: threading.Event, started: threading.Event) -> None:

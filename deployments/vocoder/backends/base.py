@@ -13,12 +13,14 @@ class Backend(Protocol):
     Attributes:
         name: As the setting vocoder.backend names it.
         max_batch: Windows that are worth running together; on a CPU one window keeps all threads busy.
+        lanes: Runs that are worth making at the same time, each on a thread of the caller's.
         any_length: Whether a length not seen before costs nothing; else windows should have few lengths, and all come
             with a mask.
     """
 
     name: str
     max_batch: int
+    lanes: int
     any_length: bool
 
     def run(self, mel_BMF: Tensor, mask_B1F: Tensor | None, excitation_B1S: Tensor | None) -> Tensor:

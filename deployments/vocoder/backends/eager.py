@@ -18,6 +18,7 @@ class EagerBackend:
     """
 
     name = "torch"
+    lanes = 1
 
     def __init__(self, generator: HifiGan, max_batch: int, *, any_length: bool) -> None:
         self._generator = generator

@@ -113,6 +113,7 @@ class TracedBackend:
     """
 
     name = "torchscript"
+    lanes = 1
 
     def __init__(self, plan: Plan, device: str, precision: str, max_batch: int, *, any_length: bool) -> None:
         self.max_batch = max_batch
@@ -147,6 +148,7 @@ class CompiledBackend:
     """
 
     name = "compile"
+    lanes = 1
     any_length = False
 
     def __init__(self, plan: Plan, device: str, precision: str, max_batch: int) -> None:

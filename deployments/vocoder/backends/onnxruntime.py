@@ -131,7 +131,7 @@ class OnnxRuntimeBackend:
     Args:
         plan: Of the generator.
         device: Of torch.
-        threads: CPU threads.
+        threads: CPU threads: as many lanes.
         precision: "float32", or with TensorRT "float16".
         lengths: Window lengths, for TensorRT's profile.
         max_batch: Windows per run on a GPU.
@@ -156,7 +156,9 @@ class OnnxRuntimeBackend:
         self.any_length = self._device.type == "cpu"
         self.max_batch = 1 if self.any_length else max_batch
         options = onnxruntime.SessionOptions()
-        options.intra_op_num_threads = threads
+        # On a CPU one thread per run and several runs at once take less time than several threads per run.
+        self.lanes = threads if self.any_length else 1
+        options.intra_op_num_threads = 1
         options.inter_op_num_threads = 1
         options.enable_mem_pattern = not self.any_length  # one pattern is kept for each length that ever came
         # Threads that wait for work by spinning would take the cores from the other stages.

@@ -100,6 +100,7 @@ class OpenVinoBackend:
 
     name = "openvino"
     max_batch = 1
+    lanes = 1
     any_length = False
 
     def __init__(self, plan: Plan, threads: int, precision: str, operations: OpenVinoOperations | None = None) -> None:

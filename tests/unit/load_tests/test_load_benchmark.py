@@ -41,7 +41,8 @@ def test_modes_differ_in_what_their_names_say(tmp_path):
     assert [mode.cache.enabled for mode in found.values()] == [False, False, False, True, True, True]
     for stage in ("acoustic", "vocoder"):
         assert [getattr(mode, stage).batching.max_batch_size for mode in (plain, fast, batching)] == [1, 1, 16]
-        assert [getattr(mode, stage).threads for mode in (plain, fast, batching)] == [2, 1, 1]
+    assert [mode.acoustic.threads for mode in found.values()] == [2, 1, 1, 1, 1, 1]
+    assert [mode.vocoder.threads for mode in found.values()] == [2] * 6
     assert [found[name].cache.tier for name in ("memory", "sqlite", "redis")] == ["none", "sqlite", "redis"]
     assert found["sqlite"].cache.sqlite.folder == str(tmp_path / "cache")
     assert found["redis"].cache.redis.url == "redis://x"

@@ -196,6 +196,7 @@ class Wrong:
 
     name = "onnxruntime"
     max_batch = 1
+    lanes = 1
     any_length = True
 
     def __init__(self, right: Backend, error: float) -> None:

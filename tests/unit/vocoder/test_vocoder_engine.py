@@ -1,4 +1,5 @@
 import random
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
@@ -8,12 +9,20 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from deployments.errors import ConfigurationInvalid, DeadlineExceeded, NotReady, SynthesisFailed, VoiceNotFound
+from deployments.errors import (
+    ConfigurationInvalid,
+    DeadlineExceeded,
+    NotReady,
+    StageStuck,
+    SynthesisFailed,
+    VoiceNotFound,
+)
 from deployments.messages import MelSpectrogram, VocoderRequest
 from deployments.settings import Batching, VocoderSettings
 from deployments.ticket import Ticket
 from deployments.vocoder.backends.base import Backend
-from deployments.vocoder.engine import Item, VocoderEngine, VocoderTicket, WindowStepper
+from deployments.vocoder.engine import VocoderEngine
+from deployments.vocoder.stepper import Item, VocoderTicket, WindowStepper
 from deployments.vocoder.voice import VocoderVoice
 from deployments.vocoder.windows import Planner, Window
 from deployments.voices.folder import VoiceFolder
@@ -28,6 +37,7 @@ class Recorder:
 
     name = "recorder"
     max_batch = 16
+    lanes = 1
     any_length = False
 
     def __init__(self, inner: Backend) -> None:
@@ -187,6 +197,94 @@ def test_unwanted_work_is_dropped_before_it_costs_anything(stepper: WindowSteppe
     assert len(recorder.batches) == 1
     assert not stepper.in_progress
     assert isinstance(late.future.exception(), DeadlineExceeded)
+
+
+class Gated(Recorder):
+    """A runtime of two lanes; a window of `held` frames is not finished before the gate opens."""
+
+    lanes = 2
+    max_batch = 1
+    held = 96
+
+    def __init__(self, inner: Backend) -> None:
+        super().__init__(inner)
+        self.gate = threading.Event()
+        self.at_gate = threading.Event()
+
+    def run(self, mel_BMF: Tensor, mask_B1F: Tensor | None, excitation_B1S: Tensor | None) -> Tensor:
+        if mel_BMF.shape[2] == self.held:
+            self.at_gate.set()
+            assert self.gate.wait(60)
+        return super().run(mel_BMF, mask_B1F, excitation_B1S)
+
+
+@pytest.fixture
+def gated(any_voice: AnyVoice) -> Iterator[Gated]:
+    made = Gated(any_voice("voc_causal").backend)
+    yield made
+    made.gate.set()
+
+
+def engine_on(backend: Backend, voice: VocoderVoice, **batching: float) -> VocoderEngine:
+    """The engine with another runtime under one of its voices."""
+    settings = VocoderSettings(backend="torch", batching=Batching(**batching))
+    engine = VocoderEngine([voice.folder], settings, "cpu")
+    planner = Planner(voice.planner.lengths, voice.planner.context, any_length=backend.any_length)
+    engine._voices[voice.folder.name] = replace(voice, backend=backend, planner=planner)
+    engine._loop._renew()
+    return engine
+
+
+def test_a_free_lane_takes_what_arrives_while_the_other_is_busy(any_voice: AnyVoice, gated: Gated) -> None:
+    engine = engine_on(gated, any_voice("voc_causal"))
+    (held,) = engine.submit([item(windows(96), "voc_causal")])
+    assert gated.at_gate.wait(60)
+    for _ in range(3):
+        (quick,) = engine.submit([item(windows(64), "voc_causal")])
+        assert len(quick.future.result(timeout=60).pcm_S) == 64 * 200
+    assert not held.future.done()
+    gated.gate.set()
+    assert len(held.future.result(timeout=60).pcm_S) == 96 * 200
+    engine.close()
+
+
+def test_a_lane_that_is_stuck_is_given_up_however_busy_the_other_is(any_voice: AnyVoice, gated: Gated) -> None:
+    engine = engine_on(gated, any_voice("voc_causal"), batch_timeout_s=0.5)
+    (stuck,) = engine.submit([item(windows(96), "voc_causal")])
+    served = 0
+    while not stuck.future.done():
+        (other,) = engine.submit([item(windows(64), "voc_causal")])
+        served += other.future.exception(timeout=60) is None
+    assert isinstance(stuck.future.exception(), StageStuck)
+    assert served > 3
+    (later,) = engine.submit([item(windows(64), "voc_causal")])
+    assert len(later.future.result(timeout=60).pcm_S) == 64 * 200
+    engine.close()
+
+
+def test_lanes_share_one_utterance_that_is_alone_and_give_the_same_samples(
+    any_voice: AnyVoice, make_mel: MakeMel
+) -> None:
+    for kind in KINDS:
+        voice = any_voice(kind)
+        mel_FM = make_mel(voice, 301, 5)
+        backend = Recorder(voice.backend)
+        backend.lanes, backend.max_batch, backend.any_length = 2, 1, True
+        planner = Planner(voice.planner.lengths, voice.planner.context, any_length=True)
+        stepper = WindowStepper({kind: replace(voice, backend=backend, planner=planner)}, Batching)
+        alone = ticket(item(mel_FM, kind, key=7))
+        stepper.admit([alone])
+        run(stepper)
+        assert len(backend.batches) == 2
+        assert abs(backend.batches[0][1] - backend.batches[1][1]) <= 1
+        together = [ticket(item(mel_FM, kind, key=7)) for _ in range(3)]
+        stepper.admit(together)
+        run(stepper)
+        stepper.close()
+        assert backend.batches[2:] == [(1, 301)] * 3
+        for made in together:
+            difference = made.future.result().pcm_S.astype(np.int32) - alone.future.result().pcm_S
+            assert np.abs(difference).max() <= 1
 
 
 def test_limits_change_on_the_live_engine(any_folder: Callable[[str], VoiceFolder]) -> None:

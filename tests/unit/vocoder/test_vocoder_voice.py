@@ -65,6 +65,7 @@ class Loud:
 
     name = "loud"
     max_batch = 1
+    lanes = 1
     any_length = True
 
     def __init__(self, wave_S: Tensor) -> None:
