@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from dataclasses import replace
@@ -24,6 +25,8 @@ from deployments.settings import Settings
 from deployments.vocoder.engine import VocoderEngine
 from deployments.vocoder.parts import vocode_chunks
 from deployments.voices.store import VoiceStore
+
+JOIN_S = 10.0
 
 
 class Pipeline:
@@ -58,12 +61,15 @@ class Pipeline:
 
     async def __aexit__(self, *_: object) -> None:
         await self._speaker.close()
-        self.close()
+        await asyncio.to_thread(self.close)
 
     def close(self) -> None:
         """Gives the engines' threads back; what is in progress is finished, what waits fails."""
-        self._acoustic.close()
-        self._vocoder.close()
+        engines = (self._acoustic, self._vocoder)
+        for engine in engines:
+            engine.close()
+        for engine in engines:  # a process that ends under a thread of a runtime crashes
+            engine.join(JOIN_S)
 
     async def speak(self, request: SpeechRequest) -> AsyncGenerator[SpokenSegment, None]:
         """Yields the segments of a request in order; see Speaker.speak."""
