@@ -164,7 +164,7 @@ def decoder_step_ms(folder: VoiceFolder, sentence: Sentence, number: int, repeat
     """
     voice = AcousticVoice(folder, "cpu")
     request = AcousticRequest(voice=folder.name, symbols=sentence.symbols[0])
-    decoder = StepDecoder(voice.fused)
+    decoder = StepDecoder(voice.fused, voice.runtime.bind_step)
     times_s = []
     with torch.inference_mode():
         encoded = voice.encode([request] * number, [voice.parse(request)] * number)

@@ -233,7 +233,10 @@ class Feed:
             fitting = [length for length in self._planner.lengths if start + length <= self._num_frames]
             if not fitting:
                 return windows
-            length = fitting[-1] if self._made else fitting[0]
+            length = fitting[0]
+            if self._made:
+                available = min(self._num_frames - start, self._planner.lengths[-1])
+                length = available if self._planner.any_length else fitting[-1]
             windows.append(Window(start, length, self._made, start + length - context.right))
             self._made = start + length - context.right
 

@@ -64,9 +64,9 @@ planners = st.builds(
 
 
 @quick
-@given(planners, st.integers(1, 400))
-def test_plans_cover_each_utterance_exactly(planner: Planner, num_frames: int) -> None:
-    check(planner.plan(num_frames), num_frames, planner)
+@given(planners, st.integers(1, 400), st.integers(1, 5))
+def test_plans_cover_each_utterance_exactly(planner: Planner, num_frames: int, lanes: int) -> None:
+    check(planner.plan(num_frames, lanes), num_frames, planner)
 
 
 @quick
@@ -89,6 +89,17 @@ def test_where_any_length_goes_only_contexts_are_run_twice(num_frames: int) -> N
     assert sum(window.length for window in windows) == num_frames + 12 * (len(windows) - 1)
     assert len(windows) == max(1, -(-(num_frames - 12) // 88))
     assert max(window.length for window in windows) - min(window.length for window in windows) <= len(windows)
+
+
+@given(st.integers(1, 2000), st.integers(2, 6))
+def test_an_utterance_for_many_lanes_keeps_all_of_them_busy_unless_it_is_short(num_frames: int, lanes: int) -> None:
+    planner = Planner((100,), Context(5, 7), any_length=True)
+    few, many = planner.plan(num_frames), planner.plan(num_frames, lanes)
+    if len(many) % lanes:
+        assert many == few
+        assert num_frames - 12 < -(-len(few) // lanes) * lanes * 12  # each would keep less than it loses
+    else:
+        assert len(few) <= len(many) < len(few) + lanes
 
 
 @quick
