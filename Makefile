@@ -1,11 +1,11 @@
-# sambert-serve: make serve | test | check | bench | clean
+# sambert-serve: make serve | test | check | bench | soak | clean
 VENV   := .venv
 BIN    := $(VENV)/bin
 PYTHON ?= python3.11
 READY  := $(VENV)/.ready
 CONFIG ?= configs/local.yaml
 
-.PHONY: serve install test unit check docs bench clean
+.PHONY: serve install test unit check docs bench soak clean
 
 install: $(READY)
 
@@ -37,5 +37,8 @@ docs: $(READY)    ## write the README's tables of settings and error codes from 
 bench: $(READY)   ## speed report of this machine, JSON in bench.json
 	$(BIN)/python -m load_tests.benchmark --output bench.json
 
+soak: $(READY)    ## whether memory, files or threads grow: make soak MINUTES=10 or REQUESTS=2000, CACHE=off
+	$(BIN)/python -m load_tests.soak $(if $(MINUTES),--minutes $(MINUTES),--requests $(or $(REQUESTS),2000)) $(if $(filter off,$(CACHE)),--no-cache) --output soak.json
+
 clean:
-	rm -rf $(VENV) build dist *.egg-info bench.json .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
+	rm -rf $(VENV) build dist *.egg-info bench.json soak.json .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis

@@ -22,7 +22,7 @@ from deployments.normalization.text.frontend import FrontEnd
 from deployments.settings import Settings
 from deployments.voices.folder import VoiceFolder
 from deployments.voices.store import VoiceStore
-from load_tests import machine, report
+from load_tests import benchmark_report, machine
 from load_tests.fullsize import make_full_size
 from load_tests.graph_bench import GraphBench, Plan
 from load_tests.modes import modes, scenarios
@@ -223,7 +223,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         "machine": machine.describe(),
         "voices": voices,
     }
-    print(report.render(found))
+    print(benchmark_report.render(found))
     if options.output is not None:
         options.output.write_text(json.dumps(found, ensure_ascii=False, indent=1) + "\n", encoding="utf-8")
 

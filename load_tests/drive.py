@@ -20,16 +20,18 @@ class Answer:
     """What one request saw.
 
     Attributes:
-        latency_s: From sending the request to the last byte.
+        latency_s: From sending the request to the last byte that was read.
         status: Of HTTP.
         cache: Header x-cache.
-        audio_s: Length of the audio.
+        num_bytes: That came.
+        audio_s: Length of the audio, where the headers tell.
         timings_s: Seconds by stage of header server-timing.
     """
 
     latency_s: float
     status: int
     cache: str = ""
+    num_bytes: int = 0
     audio_s: float = 0.0
     timings_s: dict[str, float] = field(default_factory=dict)
 
@@ -78,30 +80,65 @@ class Client:
         Raises:
             aiohttp.ClientError: There was no answer.
         """
-        body: dict[str, str | bool] = {
-            "input": text,
-            "emotion": emotion,
-            "voice": self._voice,
-            "response_format": "wav",
-            "stream": False,  # only whole answers have the headers that are read below
-        }
-        return await self._exchange("POST", "/v1/audio/speech", body)
+        # only whole answers have the headers that are read below
+        return await self._exchange("POST", "/v1/audio/speech", self._body(text, emotion, "wav", stream=False))
+
+    async def listen(self, text: str, emotion: str = "neutral", *, leaves: bool = False) -> Answer:
+        """Asks for a stream of samples.
+
+        Args:
+            text: What is to be said.
+            emotion: How.
+            leaves: Whether the caller hangs up when the first piece has come.
+
+        Returns:
+            The answer, as far as it was heard.
+
+        Raises:
+            aiohttp.ClientError: There was no answer, or it broke off.
+        """
+        assert self._session is not None
+        started = perf_counter()
+        body = self._body(text, emotion, "pcm", stream=True)
+        num_bytes = 0
+        async with self._session.post(self._base_url + "/v1/audio/speech", json=body) as response:
+            async for piece in response.content.iter_any():
+                num_bytes += len(piece)
+                if leaves:
+                    response.close()  # the connection too, which is what the service sees of it
+                    break
+            return Answer(
+                latency_s=perf_counter() - started,
+                status=response.status,
+                cache=response.headers.get("x-cache", ""),
+                num_bytes=num_bytes,
+            )
 
     async def healthz(self) -> Answer:
         """Asks for nothing: what a request costs that does no work."""
         return await self._exchange("GET", "/healthz", None)
 
+    def _body(self, text: str, emotion: str, audio_format: str, *, stream: bool) -> dict[str, str | bool]:
+        return {
+            "input": text,
+            "emotion": emotion,
+            "voice": self._voice,
+            "response_format": audio_format,
+            "stream": stream,
+        }
+
     async def _exchange(self, method: str, path: str, body: dict[str, str | bool] | None) -> Answer:
         assert self._session is not None
         started = perf_counter()
         async with self._session.request(method, self._base_url + path, json=body) as response:
-            await response.read()
+            num_bytes = len(await response.read())
             latency_s = perf_counter() - started
             headers = response.headers
             return Answer(
                 latency_s=latency_s,
                 status=response.status,
                 cache=headers.get("x-cache", ""),
+                num_bytes=num_bytes,
                 audio_s=int(headers.get("x-audio-duration-ms", "0")) / 1000,
                 timings_s=parse_timings(headers.get("server-timing", "")),
             )

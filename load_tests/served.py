@@ -84,6 +84,17 @@ class Served:
             process for process in psutil.process_iter() if _title(process).startswith(f"ray::ServeReplica:{mode}:")
         ]
 
+    def memory(self, mode: str) -> dict[str, int]:
+        """Bytes that each replica of a mode has for itself alone (USS), by name of its process."""
+        return {_title(process): process.memory_full_info().uss for process in self.replicas(mode)}
+
+    @staticmethod
+    def metrics_url() -> str | None:
+        """Where the cluster's metrics are, in Prometheus' format; None where its agent does not tell."""
+        nodes = ray.nodes()  # type: ignore[no-untyped-call]  # Ray has not typed it
+        port = next((node["MetricsExportPort"] for node in nodes if node["Alive"]), 0)
+        return f"http://127.0.0.1:{port}/metrics" if port else None
+
     async def counts(self, mode: str) -> tuple[Counts, Counts]:
         """What the acoustic model and the vocoder of a mode have run since they started."""
         handles = [serve.get_deployment_handle(stage, app_name=mode) for stage in ("Acoustic", "Vocoder")]

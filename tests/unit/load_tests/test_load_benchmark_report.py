@@ -2,7 +2,8 @@
 
 import pytest
 
-from load_tests.report import number, render, table
+from load_tests.benchmark_report import render
+from load_tests.tables import number, table
 
 ROW = {
     "title": "plain",
