@@ -16,7 +16,7 @@ class Names:
         titles = "|".join(row[0] for row in tables.rows("titles.tsv"))
         names = "|".join(sorted(self._readings, key=len, reverse=True))
         self._titled = re.compile(
-            f"(?:^|[，。！？；、：“姓叫是找问请给和与向跟对让])({names})(?=[一-鿿]{{0,2}}(?:{titles}))|(?<=姓)({names})"
+            f"(?:^|[，。！？；、：“姓叫是找问请给和与向跟对让由])({names})(?=[一-鿿]{{0,2}}(?:{titles}))|(?<=姓)({names})"
         )
 
     def find(self, sentence: str, tokens: list[Token]) -> dict[int, str]:

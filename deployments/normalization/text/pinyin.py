@@ -35,6 +35,7 @@ class Reader:
         self._listed: dict[str, list[list[str]]] = json.loads((folder / "phrases_dict.json").read_bytes())
         self._single: dict[str, str] = json.loads((folder / "pinyin_dict.json").read_bytes())
         self._phrases = {row[0]: tuple(row[1].split()) for row in tables.rows("phrases.tsv")}
+        self._open = frozenset(row[0] for row in tables.rows("open_words.tsv"))
         self._characters = {row[0]: row[1] for row in tables.rows("readings.tsv")}
 
     def read(self, text: str, tokens: Sequence[Token], pinned: Mapping[int, str]) -> list[tuple[str, ...]]:
@@ -55,10 +56,10 @@ class Reader:
             for offset, reading in enumerate(self._word(token.text) or ()):
                 if reading:
                     readings[token.start + offset] = reading
-        self._spans(text, han, readings)
+        decided = self._spans(text, han, readings) | self._whole(han)
         readings.update(self._names.find(text, [token for token in han if not self._is_known(token.text)]))
         _particles(han, readings)
-        readings.update(self._contexts.find(text))
+        readings.update((place, one) for place, one in self._contexts.find(text).items() if place not in decided)
         readings.update(pinned)
         self._rest(text, han, readings)
         return [
@@ -68,8 +69,27 @@ class Reader:
             for token in tokens
         ]
 
-    def _spans(self, text: str, tokens: Sequence[Token], readings: dict[int, str]) -> None:
-        """Entries of phrases.tsv that cover several words."""
+    def _whole(self, tokens: Sequence[Token]) -> set[int]:
+        """Places inside words that the tables read as a whole: what stands around such a word says nothing about it."""
+        return {
+            place
+            for token in tokens
+            if len(token.text) > 1 and token.text not in self._open and self.phrase(token.text)
+            for place in range(token.start, token.start + len(token.text))
+        }
+
+    def _spans(self, text: str, tokens: Sequence[Token], readings: dict[int, str]) -> set[int]:
+        """Entries of phrases.tsv that cover several words.
+
+        Args:
+            text: The sentence.
+            tokens: Its words.
+            readings: Gets their readings.
+
+        Returns:
+            The places that they cover.
+        """
+        covered: set[int] = set()
         for first in range(len(tokens)):
             start = tokens[first].start
             for last in range(min(first + _LONGEST_SPAN, len(tokens)) - 1, first, -1):
@@ -77,7 +97,9 @@ class Reader:
                 own = self._phrases.get(text[start:end])
                 if own:
                     readings.update(enumerate(own, start))
+                    covered.update(range(start, end) if text[start:end] not in self._open else ())
                     break
+        return covered
 
     def _rest(self, text: str, tokens: Sequence[Token], readings: dict[int, str]) -> None:
         """Characters that no word decides: the only reading they have, or the network's choice."""
@@ -90,8 +112,7 @@ class Reader:
                     places.append(place)
                 else:
                     readings[place] = self.character(char)
-        for place, scores in zip(places, self._network.scores(text, places), strict=True):
-            readings[place] = max(scores, key=scores.__getitem__)
+        readings.update(zip(places, self._network.choose(text, places), strict=True))
 
     def _word(self, word: str) -> tuple[str, ...] | None:
         """Reading of a word from the tables, whole or from the words it is made of; "" where they leave it open."""

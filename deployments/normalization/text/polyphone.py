@@ -51,26 +51,24 @@ class PolyphoneNetwork:
         """Whether the network was trained on a character."""
         return char in self._class_ids
 
-    def scores(self, text: str, places: list[int]) -> list[dict[str, float]]:
-        """Log probabilities of the readings of some characters.
+    def choose(self, text: str, places: list[int]) -> list[str]:
+        """The likeliest readings of some characters.
 
         Args:
             text: The sentence.
             places: Indices of characters that the network knows.
 
         Returns:
-            For each place, reading to log probability among the readings of that character.
+            For each place, one of the readings of that character.
         """
         if not places:
             return []
         hidden = np.maximum(self._states(text)[[place + 1 for place in places]] @ self._hidden[0] + self._hidden[1], 0)
-        found = []
-        for place, row in zip(places, hidden, strict=True):
-            ids = self._class_ids[text[place]]
-            logits = row @ self._output[0][:, ids] + self._output[1][ids]
-            logits = logits - np.logaddexp.reduce(logits)
-            found.append(dict(zip(self.readings[text[place]], map(float, logits), strict=True)))
-        return found
+        logits = hidden @ self._output[0] + self._output[1]
+        return [
+            self.readings[text[place]][int(row[self._class_ids[text[place]]].argmax())]
+            for place, row in zip(places, logits, strict=True)
+        ]
 
     def _states(self, text: str) -> Floats:
         """Hidden states [characters + 2, 64] of the markers and the text."""

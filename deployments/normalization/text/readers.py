@@ -31,7 +31,7 @@ def readers() -> dict[str, Reader]:
         "without_commas": lambda text: text.replace(",", ""),
         "count": numbers.count,
         "spell": numbers.spell,
-        "code": lambda text: numbers.spell(text) if text == "1" else numbers.spell_code(text),
+        "code": _code,
         "plain": _plain,
         "roman": lambda text: numbers.cardinal(str(numbers.roman(text))),
         "unit": lambda text: units.get(text, text),
@@ -66,6 +66,11 @@ def _plain(text: str) -> str:
     return numbers.cardinal(text.lstrip("0") or "0")
 
 
+def _code(text: str) -> str:
+    """Digits of a code; one digit alone is no code yet: G1 is G一."""
+    return numbers.spell_code(text) if len(text) > 1 else numbers.spell(text)
+
+
 def _part(text: str) -> str:
     """A part of a version or house number: up to two digits as a number, longer ones digit by digit."""
     return numbers.cardinal(text) if len(text) <= 2 else numbers.spell(text)
@@ -90,6 +95,7 @@ def _span(text: str) -> str:
 def _address(names: dict[str, str]) -> Reader:
     def read(text: str) -> str:
         tokens = _TOKEN.findall(text)
-        return "".join(numbers.spell_code(token) if token.isdigit() else names.get(token, token) for token in tokens)
+        spell = numbers.spell_code if sum(map(str.isdigit, tokens)) > 1 else _code
+        return "".join(spell(token) if token.isdigit() else names.get(token, token) for token in tokens)
 
     return read

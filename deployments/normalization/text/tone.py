@@ -119,7 +119,7 @@ def _goes_on(chars: Sequence[str], place: int) -> bool:
 def _bu(chars: Sequence[str], tones: Sequence[str], place: int) -> str:
     before = chars[place - 1] if place else ""
     after = chars[place + 1] if place + 1 < len(chars) else ""
-    if before and before == after and tones[place - 1][:-1] == tones[place + 1][:-1]:
+    if before and before == after != "得" and tones[place - 1][:-1] == tones[place + 1][:-1]:
         return "bu5"
     return "bu2" if place + 1 < len(chars) and tones[place + 1][-1] == "4" else "bu4"
 
