@@ -75,6 +75,14 @@ class KeyRejected(SpeechError):
     status = 401
 
 
+class OriginRefused(SpeechError):
+    """A web page of another origin opened a WebSocket; ingress.cors_origins names those that may."""
+
+    code = "origin_not_allowed"
+    type = "invalid_request_error"
+    status = 403
+
+
 class NotFound(SpeechError):
     """No such path, task or audio."""
 
@@ -105,10 +113,25 @@ class TooLarge(SpeechError):
     status = 413
 
 
+class HeadersTooLarge(TooLarge):
+    """Address, query and headers together are longer than the service takes."""
+
+    code = "headers_too_large"
+    status = 431
+
+
 class Overloaded(SpeechError):
     """The service has more work than it can finish in time."""
 
     code = "overloaded"
+    type = "rate_limit_error"
+    status = 429
+
+
+class RateLimited(SpeechError):
+    """The key has sent as many requests or characters in this minute as it may."""
+
+    code = "rate_limit_exceeded"
     type = "rate_limit_error"
     status = 429
 

@@ -115,7 +115,10 @@ class _UserConfig(_Strict):
 class _BatchingStage(_Strict):
     """What the two stages with a model share."""
 
-    replicas: Replicas = Field(Replicas(num_cpus=0.5), description="Resources and number of replicas.")
+    # all segments that a normalizer replica may have in progress find room: what was taken on is not refused here
+    replicas: Replicas = Field(
+        Replicas(num_cpus=0.5, max_queued_requests=1024), description="Resources and number of replicas."
+    )
     batching: Batching = Field(Batching(), description="How work is grouped.")
     device: str = Field("auto", description='"cpu", "cuda", "cuda:0"; auto takes a GPU when the replica was given one.')
     threads: Count = Field(1, description="CPU threads of the model per replica.")
@@ -156,6 +159,10 @@ class VoicesSettings(_Strict):
 class LiveTextSettings(_Strict):
     """Text that arrives in pieces over a WebSocket, and is spoken while more of it comes."""
 
+    max_sessions: Count = Field(256, description="WebSockets that one replica keeps open; more get 429.")
+    idle_timeout_s: PositiveSeconds = Field(
+        30.0, description="A WebSocket is closed when nothing has been said on it for this long."
+    )
     max_chars: Count = Field(20_000, description="Characters of text per WebSocket session; more are refused.")
     clause_chars: Count = Field(
         8, description="Text up to a comma is spoken before its sentence is complete if it has this many characters."
@@ -186,16 +193,46 @@ class TaskSettings(_Strict):
     store_timeout_ms: Count = Field(5000, description="A store that takes longer counts as a fault: 503.")
 
 
+class AdmissionSettings(_Strict):
+    """What one ingress replica takes on; more gets 429 overloaded before any work is done for it."""
+
+    max_requests: Count = Field(128, description="Texts in progress at once.")
+    max_audio_s: PositiveSeconds = Field(
+        3600.0, description="Seconds of audio, estimated from the texts in progress, that are still to be spoken."
+    )
+    max_wait_s: PositiveSeconds = Field(
+        20.0, description="Nothing more is taken on when what is in progress will take longer, as measured."
+    )
+    max_request_audio_s: PositiveSeconds = Field(
+        90.0, description="A text counts as no more than this: the models get the rest of a long one bit by bit."
+    )
+    background_share: Annotated[float, Field(gt=0, le=1)] = Field(
+        0.5, description="Part of these limits that tasks and items of batches may take; they wait for their turn."
+    )
+    max_cached_requests: Annotated[int, Field(ge=0)] = Field(
+        16, description="Texts beyond these limits that are looked for in the cache at once; 0 refuses them unseen."
+    )
+    max_reading: Count = Field(
+        128, description="Bodies being received at once; of more, the one that has been sending longest gets 429."
+    )
+
+
 class IngressSettings(_Strict):
     """The HTTP surface: limits of a request and of the answer."""
 
-    replicas: Replicas = Field(Replicas(max_ongoing_requests=200), description="Resources and number of replicas.")
+    # Ray's own limits lie far above those of admission: what Ray's proxy refuses is no JSON and costs no less.
+    replicas: Replicas = Field(
+        Replicas(max_ongoing_requests=4096, max_queued_requests=1024), description="Resources and number of replicas."
+    )
+    admission: AdmissionSettings = Field(AdmissionSettings(), description="What is taken on.")
     request_timeout_s: PositiveSeconds = Field(
         60.0, description="A request not finished by then gets 504; of a stream, each piece has this time."
     )
     stream_timeout_s: PositiveSeconds = Field(1800.0, description="A stream that takes longer is broken off.")
     max_input_chars: Count = Field(4096, description="Characters of text per request; more get 413.")
     max_body_bytes: Count = Field(1_048_576, description="Bytes of a request body; more get 413.")
+    max_header_bytes: Count = Field(65_536, description="Bytes of address, query and headers; more get 431.")
+    body_timeout_s: PositiveSeconds = Field(15.0, description="Seconds a caller has to send its body.")
     readiness_timeout_s: PositiveSeconds = Field(5.0, description="Seconds the stages have to answer GET /readyz.")
     voices_refresh_s: PositiveSeconds = Field(5.0, description="Seconds between looks at which voices are served.")
     mp3_kbps: Annotated[int, Field(ge=16, le=160)] = Field(64, description="Bit rate of mp3 answers, kbit/s.")
@@ -208,6 +245,23 @@ class IngressSettings(_Strict):
     batch_concurrency: Count = Field(8, description="Items of a batch request that are worked on at once.")
     live_text: LiveTextSettings = Field(LiveTextSettings(), description="Text that arrives in pieces.")
     tasks: TaskSettings = Field(TaskSettings(), description="Tasks and audio of POST /api/tts.")
+    api_keys_file: str | None = Field(
+        None,
+        description="File with a name and the SHA-256 of a key per line; read again when it changes. None: no file.",
+    )
+    api_keys_env: str = Field(
+        "SAMBERT_API_KEYS", description="Environment variable with more such lines. Without any the service is open."
+    )
+    key_requests_per_min: Count | None = Field(
+        None, description="Requests that one key may send to one replica per minute; more get 429. None: no limit."
+    )
+    key_characters_per_min: Count | None = Field(
+        None, description="Characters of text that one key may send to one replica per minute. None: no limit."
+    )
+    cors_origins: tuple[str, ...] = Field(
+        (), description='Web pages of other origins that may use the service, as "https://example.org"; "*" is all.'
+    )
+    log_texts: bool = Field(False, description="Whether the log shows texts; otherwise a hash and their length.")
     admin_key_env: str = Field(
         "SAMBERT_ADMIN_KEY",
         description="Environment variable that holds the key of POST /admin/...; without it there are no such paths.",
@@ -372,6 +426,19 @@ class Settings(_Strict):
     cache: CacheSettings = Field(CacheSettings(), description="Cache of segments and of analysed texts.")
     acoustic: AcousticSettings = Field(AcousticSettings(), description="Acoustic model.")
     vocoder: VocoderSettings = Field(VocoderSettings(), description="Vocoder.")
+
+    @model_validator(mode="after")
+    def _accepted_work_finds_room(self) -> Settings:
+        most = self.normalizer.replicas.max_ongoing_requests * self.normalizer.max_segments_ahead
+        for name in ("acoustic", "vocoder"):
+            room = getattr(self, name).replicas.max_queued_requests
+            if 0 <= room < most:
+                raise ValueError(
+                    f"{name}.replicas.max_queued_requests={room} is less than the {most} segments that one normalizer "
+                    "replica may send (normalizer.replicas.max_ongoing_requests times normalizer.max_segments_ahead); "
+                    "raise the one or lower the others"
+                )
+        return self
 
     @classmethod
     def load(cls, raw: Settings | dict[str, Any] | None) -> Settings:

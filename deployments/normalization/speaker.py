@@ -9,7 +9,7 @@ from dataclasses import replace
 from importlib.metadata import version
 from pathlib import Path
 
-from deployments.errors import DeadlineExceeded
+from deployments.errors import DeadlineExceeded, Overloaded
 from deployments.messages import (
     AcousticRequest,
     Controls,
@@ -124,6 +124,7 @@ class Speaker:
         With `stream` the first segment comes in parts while it is being made; those after it are made meanwhile.
 
         Raises:
+            Overloaded: The request is cached_only and one of its segments would have to be made.
             SpeechError: The request is refused (before the first segment), or one of its segments failed.
         """
         deadline = Deadline(request.timeout_s)
@@ -131,6 +132,11 @@ class Speaker:
         base = self._voices.controls(request)
         analysis = await self._analyser.analyse(request)
         text_s = time.monotonic() - started
+        if request.cached_only:
+            for known in await self._known(request, base, analysis):
+                yield replace(known, text_s=text_s if known.index == 0 else 0.0)
+            return
+        deadline.remaining_s()  # the text may have waited for its turn: nothing is begun for nobody
         parts = Parts() if request.stream else None
 
         async def make(index: int) -> SpokenSegment:
@@ -169,14 +175,7 @@ class Speaker:
         parts: Parts | None = None,
     ) -> SpokenSegment:
         controls = segment.controls or base
-        key = key_of(
-            segment.symbols,
-            self._voices.find(controls.voice),
-            emotion_intensity=controls.emotion_intensity,
-            speed=controls.speed,
-            pitch=controls.pitch,
-            version=self._model_version,
-        )
+        key = self._key(segment, controls)
         started = time.monotonic()
         made_s = 0.0
 
@@ -194,6 +193,29 @@ class Speaker:
         audio, source = await self.cache.get_or_make(key, make, bypass=not request.use_cache)
         cache_s = time.monotonic() - started - made_s
         return SpokenSegment(segment=segment, audio=audio, cache=source, index=index, cache_s=cache_s)
+
+    async def _known(self, request: SpeechRequest, base: Controls, analysis: TextAnalysis) -> Sequence[SpokenSegment]:
+        """All segments, from the cache."""
+        found = []
+        for index, segment in enumerate(analysis.segments):
+            started = time.monotonic()
+            known = await self.cache.find(self._key(segment, segment.controls or base)) if request.use_cache else None
+            if known is None:
+                raise Overloaded("There is no room for a text that is not in the cache; retry.", retry_after_s=1.0)
+            audio, source = known
+            cache_s = time.monotonic() - started
+            found.append(SpokenSegment(segment=segment, audio=audio, cache=source, index=index, cache_s=cache_s))
+        return found
+
+    def _key(self, segment: Segment, controls: Controls) -> SegmentKey:
+        return key_of(
+            segment.symbols,
+            self._voices.find(controls.voice),
+            emotion_intensity=controls.emotion_intensity,
+            speed=controls.speed,
+            pitch=controls.pitch,
+            version=self._model_version,
+        )
 
     def _messages(
         self,

@@ -54,6 +54,7 @@ def test_a_group_given_in_part_keeps_its_own_defaults(path):
         ({"voices": {"sources": []}}, "voices.sources"),
         ({"normalizer": {"replicas": {"autoscaling": {"min_replicas": 3, "max_replicas": 2}}}}, "autoscaling"),
         ({"vocoder": {"replicas": {"max_ongoing_requests": 3}}}, "vocoder"),
+        ({"vocoder": {"replicas": {"max_queued_requests": 1023}}}, "settings"),
         ([], "settings"),
         ("", "settings"),
     ],

@@ -119,6 +119,28 @@ class SegmentCache:
             self._counters.hit(outcome.source, outcome.made_s)
         return outcome.audio, outcome.source
 
+    async def find(self, key: SegmentKey) -> tuple[SegmentAudio, Source] | None:
+        """The segment of a key if it is kept, with where it is from; None where it would have to be made.
+
+        Args:
+            key: From key.key_of().
+        """
+        if not self._started:
+            await self.start()
+        if not self._settings.enabled:
+            return None
+        if (entry := self._memory.get(key)) is not None:
+            self._count_hit(key, "memory", entry)
+            return entry.audio, "memory"
+        epoch = self._memory.epoch(key)
+        look = await self._look(key)
+        if look.entry is None or self._tier is None:
+            self._release(look.lease)
+            return None
+        self._memory.put(key, look.entry, epoch)
+        self._count_hit(key, self._tier.name, look.entry)
+        return look.entry.audio, self._tier.name
+
     async def purge(self, voice: str | None = None) -> int:
         """Forgets the segments of a voice, or all, in memory and tier; other replicas follow within check_interval_s.
 

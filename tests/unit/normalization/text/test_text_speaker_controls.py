@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from test_text_analyser import VOICES
 
+from deployments.errors import DeadlineExceeded, Overloaded
 from deployments.messages import AcousticRequest, SegmentAudio, SpeechRequest, SpokenSegment, VocoderRequest
 from deployments.normalization import speaker
 from deployments.normalization.text.frontend import FrontEnd
@@ -150,3 +151,26 @@ async def test_each_span_is_spoken_by_its_own_voice() -> None:
     )
     assert ["$F_bert}" in acoustic.symbols for acoustic, _ in made] == [False, True, True]
     assert "$emotion_happy$F_bert}" in made[2][0].symbols
+
+
+async def test_cached_only_takes_known_texts_whole_and_refuses_others_before_their_first_segment() -> None:
+    made: Made = []
+    text, partly = SpeechRequest(text="今天很好。我们走吧。"), SpeechRequest(text="今天很好。别走。", cached_only=True)
+    anew, known = await spoken(made, text, replace(text, cached_only=True, stream=True))
+    assert samples(known) == samples(anew)
+    assert [(segment.cache, segment.index, segment.part, segment.is_last) for segment in known] == [
+        ("memory", 0, 0, True),
+        ("memory", 1, 0, True),
+    ]
+    assert len(made) == 2
+    for request in (partly, replace(text, cached_only=True, use_cache=False)):
+        with pytest.raises(Overloaded):
+            await spoken(made, text, request)
+    assert len(made) == 6  # two fresh speakers said the text; the models got nothing else
+
+
+async def test_a_text_whose_time_is_up_when_it_is_read_is_not_begun() -> None:
+    made: Made = []
+    with pytest.raises(DeadlineExceeded):
+        await spoken(made, SpeechRequest(text="今天很好。", timeout_s=1e-9))
+    assert made == []
