@@ -24,6 +24,7 @@ _LATIN_AROUND = re.compile(
     r"(?:(?<=[A-Za-z] )|(?<=[A-Za-z], )|(?<=^)|(?<=\n))[0-9]{1,9}(?:\.[0-9]+)?"
     r"(?=,? [A-Za-z]{2}|[.!?]?$|[.!?] [A-Z])"
 )
+_LONGEST_KEPT = 64  # characters of another script whose Latin form is remembered
 _SPACE_BY_HAN = re.compile(r"(?<![A-Za-z]) +| +(?![A-Za-z])")
 
 
@@ -63,13 +64,15 @@ class Normalizer:
     def spell_rest(self, text: Tracked) -> Tracked:
         """Reads remaining digits one by one and brings punctuation to one form; all that `normalize=False` does."""
         if _READ.search(text.text):
-            text = text.sub(_FOREIGN, lambda match: _latin(match[0]))
+            text = text.sub(_FOREIGN, lambda match: (_latin if len(match[0]) <= _LONGEST_KEPT else _romanise)(match[0]))
             text = text.sub(_DIGITS, lambda match: numbers.spell(match[0]))
             text = text.sub(_MARKS, lambda match: self._marks.get(match[0], match[0]))
         return text.sub(_SPACE_BY_HAN, lambda _: "")
 
 
-@functools.lru_cache(maxsize=4_096)
-def _latin(run: str) -> str:
+def _romanise(run: str) -> str:
     """Letters of another script in Latin ones, so that they are heard at all."""
     return re.sub(r"[^A-Za-z0-9 ]+", "", anyascii(run)) or run
+
+
+_latin = functools.lru_cache(maxsize=4_096)(_romanise)

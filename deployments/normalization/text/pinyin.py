@@ -5,7 +5,10 @@ from __future__ import annotations
 import functools
 import json
 import unicodedata
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+
+from anyascii import anyascii
+from opencc import OpenCC
 
 from deployments.normalization.text import symbols, tables
 from deployments.normalization.text.contexts import Contexts
@@ -141,12 +144,24 @@ class Reader:
         return any(self.phrase(word[:size]) for size in range(len(word), 1, -1))
 
     def character(self, char: str) -> str:
-        """The commonest reading of a character, "" if it has none."""
+        """The commonest reading of a character, "" if no table has one."""
         own = self._characters.get(char)
-        if own is not None:
-            return own
-        listed = self._single.get(str(ord(char)))
-        return numbered(listed.split(",")[0]) if listed else ""
+        return own if own is not None else self._listed_reading(char) or self._rare(char)
+
+    def _listed_reading(self, char: str) -> str:
+        """The first of its listed readings that is a syllable of Mandarin; some rare characters have dialect ones."""
+        for syllable in self._single.get(str(ord(char)), "").split(","):
+            try:
+                return numbered(syllable)
+            except KeyError:
+                continue
+        return ""
+
+    def _rare(self, char: str) -> str:
+        """A simplified character of our days reads as the one that it stands for; else a reading without its tone."""
+        reading = next(filter(None, map(self._listed_reading, _traditional()(char))), "")
+        romanised = anyascii(char).strip().lower()
+        return reading or (romanised + "1" if symbols.is_syllable(romanised) else "")
 
 
 def _particles(tokens: Sequence[Token], readings: dict[int, str]) -> None:
@@ -157,6 +172,13 @@ def _particles(tokens: Sequence[Token], readings: dict[int, str]) -> None:
         is_degree = token.text == "得" and (before.tag[:1] in {"v", "a", "b", "z"} or after.tag in {"i", "l", "z"})
         if is_manner or is_degree:
             readings[token.start] = "de5"
+
+
+@functools.cache
+def _traditional() -> Callable[[str], str]:
+    """Simplified to traditional; loaded when the first character asks for it, which few texts have."""
+    convert: Callable[[str], str] = OpenCC("s2t").convert
+    return convert
 
 
 @functools.lru_cache(maxsize=16_384)

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from deployments.normalization.text import tables
+from deployments.normalization.text import symbols, tables
 
 _BOS = "시"  # the markers that g2pM's vocabulary uses
 _EOS = "끝"
@@ -26,10 +26,12 @@ class PolyphoneNetwork:
         self._ids: dict[str, int] = _load("char2idx.pkl")
         classes: dict[str, int] = _load("class2idx.pkl")
         readings: dict[str, list[str]] = _load("digest_cedict.pkl")
-        self.readings = {char: [r.replace("u:", "v") for r in found] for char, found in readings.items()}
+        # The dictionary behind it writes xx5 for a reading that it does not know, and ng4 and the like for cries.
+        sounding = {char: [reading for reading in found if _sounds(reading)] for char, found in readings.items()}
+        self.readings = {char: [r.replace("u:", "v") for r in found] for char, found in sounding.items()}
         self._class_ids = {
             char: np.array([classes[reading] for reading in found])
-            for char, found in readings.items()
+            for char, found in sounding.items()
             if len(found) > 1 and all(reading in classes for reading in found)
         }
         self._embeddings: Floats = weights["embedding.weight"]
@@ -96,6 +98,11 @@ class PolyphoneNetwork:
             cell += candidates
             np.multiply(np.tanh(cell), outputs, out=states[step])
         return np.concatenate((states[:length, :_WIDTH], states[length - 1 :: -1, _WIDTH:]), axis=1)
+
+
+def _sounds(reading: str) -> bool:
+    base = reading[:-1].replace("u:", "v")
+    return base == "r" or symbols.is_syllable(base)
 
 
 def _gates(weight: Floats) -> Floats:
