@@ -30,7 +30,8 @@ def group(words: Sequence[Spoken]) -> list[list[Spoken]]:
     groups: list[list[Spoken]] = []
     for index, word in enumerate(words):
         # An adverb or preposition goes with what follows: 我 很好, not 我很 好.
-        leads = word.tag in _LEADING_TAGS and index + 1 < len(words)
+        counts = word.text == "把" and index > 0 and words[index - 1].tag == "m"
+        leads = word.tag in _LEADING_TAGS and index + 1 < len(words) and not counts
         if groups and not leads and _belongs(groups[-1], word):
             groups[-1].append(word)
         else:
@@ -48,7 +49,7 @@ def _belongs(group: Sequence[Spoken], word: Spoken) -> bool:
         return total <= _MAX_SYLLABLES + 1
     if total > _MAX_SYLLABLES:
         return False
-    if last.tag == "m" and word.tag in {"q", "m"}:
+    if last.tag == "m" and (word.tag in {"q", "m"} or word.text == "把"):
         return True
     if len(group) > 1 or size > 1:
         return False

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import re
 import unicodedata
 from collections import Counter
@@ -12,6 +13,7 @@ from hypothesis import strategies as st
 
 from deployments.errors import TextNotSpeakable
 from deployments.messages import TextAnalysis
+from deployments.normalization.text import clean, english, normalize, pinyin, symbols
 from deployments.normalization.text.frontend import FrontEnd, Pauses
 
 HAN = re.compile("[\u3400-\u9fff\uf900-\ufaff\U00020000-\U000323af]")
@@ -127,3 +129,16 @@ def test_no_letter_of_any_common_script_is_silent(frontend: FrontEnd) -> None:
 )
 def test_odd_forms_are_heard(frontend: FrontEnd, text: str) -> None:
     assert spoken(analyse(frontend, text))
+
+
+def test_no_cache_grows_with_what_is_read(frontend: FrontEnd) -> None:
+    kept = [
+        value
+        for module in (normalize, pinyin, symbols, clean, english)
+        for owner in (module, *(item for item in vars(module).values() if isinstance(item, type)))
+        for value in vars(owner).values()
+        if hasattr(value, "cache_parameters") and inspect.signature(value.__wrapped__).parameters
+    ]
+    assert len(kept) >= 6
+    sizes = {value.__qualname__: value.cache_parameters()["maxsize"] for value in kept}
+    assert {name for name, size in sizes.items() if size is None} == {"_chinese"}  # by kind, of which there are four
