@@ -10,7 +10,7 @@ from anyascii import anyascii
 from opencc import OpenCC
 
 from deployments.normalization.text import numbers, tables
-from deployments.normalization.text.english_numbers import english_number
+from deployments.normalization.text.english_numbers import english_amount
 from deployments.normalization.text.rules import Rules
 from deployments.normalization.text.tracked import Tracked
 
@@ -19,10 +19,15 @@ _DIGITS = re.compile(r"[0-9]+")
 _MARKS = re.compile(r"[^\w\s]|_")
 # Letters and digits of other scripts; Chinese characters and stand-ins (private use) are none.
 _FOREIGN = re.compile(r"[^\W\x00-\x7f\u3400-\u9fff\uf900-\ufaff\U00020000-\U000323af]+")
-# A plain number with English words on both sides, or on one side and the end of the text on the other.
+# A number with English words on both sides, or on one side and the end of the text on the other.
+_ENGLISH_AMOUNT = (
+    r"(?:\$?[0-9]{1,3}(?:,[0-9]{3}){1,2}(?:\.[0-9]{1,2})?|\$[0-9]{1,9}(?:\.[0-9]{1,2})?|[0-9]{1,2}:[0-5][0-9]"
+    r"|[0-9]{1,9}(?:st|nd|rd|th)|[0-9]{1,9}(?:\.[0-9]+)?%?)(?![0-9A-Za-z%:/-])"
+)
 _LATIN_AROUND = re.compile(
-    r"(?:(?<=[A-Za-z] )|(?<=[A-Za-z], )|(?<=^)|(?<=\n))[0-9]{1,9}(?:\.[0-9]+)?"
-    r"(?=,? [A-Za-z]{2}|[.!?]?$|[.!?] [A-Z])"
+    rf"(?:(?<=[A-Za-z] )|(?<=[A-Za-z], )){_ENGLISH_AMOUNT}(?=,? [A-Za-z]|[.!?]?$|[.!?] [A-Z])"
+    rf"|^{_ENGLISH_AMOUNT}(?=,? [A-Za-z]{{2}})",
+    re.MULTILINE,
 )
 _LONGEST_KEPT = 64  # characters of another script whose Latin form is remembered
 _SPACE_BY_HAN = re.compile(r"(?<![A-Za-z]) +| +(?![A-Za-z])")
@@ -57,7 +62,7 @@ class Normalizer:
         """
         if _READ.search(text.text):
             if english and _LATIN_AROUND.search(text.text):
-                text = text.sub(_LATIN_AROUND, lambda match: english_number(match[0]))
+                text = text.sub(_LATIN_AROUND, lambda match: english_amount(match[0]))
             text = self._rules.apply(text)
         return self.spell_rest(text)
 

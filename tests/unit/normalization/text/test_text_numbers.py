@@ -7,7 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from deployments.normalization.text import numbers
-from deployments.normalization.text.english_numbers import english_number
+from deployments.normalization.text.clean import clean
+from deployments.normalization.text.english_numbers import english_amount, english_number
+from deployments.normalization.text.normalize import Normalizer
 
 _VALUES = {char: value for value, char in enumerate("零一二三四五六七八九")} | {"两": 2}
 
@@ -68,3 +70,38 @@ def test_readers() -> None:
 )  # fmt: skip
 def test_english(digits: str, words: str) -> None:
     assert english_number(digits) == words
+
+
+@pytest.mark.parametrize(
+    ("written", "words"),
+    [
+        ("$1", "one dollar"),
+        ("$5.99", "five dollars ninety nine"),
+        ("$2,000.00", "two thousand dollars"),
+        ("1,500", "one thousand five hundred"),
+        ("8:00", "eight"),
+        ("10:05", "ten oh five"),
+        ("2.5%", "two point five percent"),
+        ("2nd", "second"),
+        ("12th", "twelfth"),
+        ("20th", "twentieth"),
+        ("101st", "one hundred first"),
+        ("1998", "nineteen ninety eight"),
+    ],
+)
+def test_english_amounts(written: str, words: str) -> None:
+    assert english_amount(written) == words
+
+
+@pytest.mark.parametrize(
+    ("text", "read"),
+    [
+        ("The price is $5.99 today.", "The price is five dollars ninety nine today。"),
+        ("The 2nd floor opens at 10:05.", "The second floor opens at ten oh five。"),
+        ("我有3个apple", "我有三个apple"),
+        ("123", "一百二十三"),
+    ],
+)
+def test_numbers_are_english_only_among_english_words(text: str, read: str) -> None:
+    tracked, _ = clean(text)
+    assert Normalizer().normalize(tracked, english=True).text == read
