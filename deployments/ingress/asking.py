@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import time
+from dataclasses import replace
 from typing import Annotated
 
 from fastapi import Header
 from starlette.requests import HTTPConnection
 
-from deployments.errors import EmotionNotFound, MarkupInvalid, TextNotSpeakable, VoiceNotFound
+from deployments.errors import DeadlineExceeded, EmotionNotFound, MarkupInvalid, TextNotSpeakable, VoiceNotFound
 from deployments.ingress.bodies import SpeechBody
+from deployments.ingress.logged import note_text
 from deployments.ingress.service import SpeechService
-from deployments.ingress.wire import to_request
+from deployments.ingress.wire import spoken_chars, to_request
 from deployments.messages import SpeechRequest
 from deployments.settings import IngressSettings
 
@@ -29,18 +32,44 @@ async def message_of(
         body: Checked for types and ranges.
         service: Knows the voices.
         settings: Limits and model names.
-        connection: Its request id and cache-control go along.
+        connection: Its request id, cache-control and time limit go along; its caller's quota is charged.
 
     Raises:
+        DeadlineExceeded: The request's time is up.
+        RateLimited: The caller has no such quota left.
         SpeechError: As in `to_request`.
     """
-    return to_request(
+    request = to_request(
         body,
         await service.voices(),
         settings,
         request_id=connection.state.request_id,
         use_cache=allows_cache(connection.headers.get("cache-control", "")),
     )
+    note_text(connection.scope, body.input, settings)
+    charge(connection, spoken_chars(body.input))
+    return replace(request, timeout_s=left_s(connection))
+
+
+def left_s(connection: HTTPConnection) -> float:
+    """Seconds that are left of the request's time.
+
+    Raises:
+        DeadlineExceeded: None are left.
+    """
+    left: float = connection.state.deadline - time.monotonic()
+    if left <= 0:
+        raise DeadlineExceeded("The request's time was up before it was begun. Retry later.")
+    return left
+
+
+def charge(connection: HTTPConnection, num_chars: int) -> None:
+    """Charges the quota of the caller's key.
+
+    Raises:
+        RateLimited: It has not so much left.
+    """
+    connection.state.caller.charge(num_chars)
 
 
 def allows_cache(cache_control: str) -> bool:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from fastapi import APIRouter, WebSocket
 
 from deployments.errors import NotFound
+from deployments.ingress.admitted import Admitted
 from deployments.ingress.live_session import LiveSession
-from deployments.ingress.service import SpeechService
 from deployments.settings import IngressSettings
 
 PATH = "/v1/audio/speech/stream"
@@ -19,7 +19,7 @@ which is pcm unless it is given, ...), then {{"type": "text", "text": "..."}} as
 caller's fault) or 1011 (the service's)."""
 
 
-def routes(service: SpeechService, settings: IngressSettings) -> APIRouter:
+def routes(service: Admitted, settings: IngressSettings) -> APIRouter:
     """The route of the WebSocket.
 
     Args:

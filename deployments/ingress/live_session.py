@@ -14,6 +14,7 @@ from pydantic import BaseModel, ValidationError
 from starlette.websockets import WebSocket, WebSocketDisconnect, WebSocketState
 
 from deployments.errors import ClientGone, DeadlineExceeded, InvalidRequest, SpeechError, TextNotSpeakable, TooLarge
+from deployments.ingress.admitted import Admitted
 from deployments.ingress.answer import Render
 from deployments.ingress.asking import allows_cache
 from deployments.ingress.bodies import EndMessage, StartMessage, TextMessage
@@ -40,13 +41,14 @@ class LiveSession:
 
     Args:
         socket: Accepted.
-        service: The stages.
+        service: The stages; the first piece of text is refused where there is no room, later ones wait for it.
         settings: Limits.
     """
 
-    def __init__(self, socket: WebSocket, service: SpeechService, settings: IngressSettings) -> None:
+    def __init__(self, socket: WebSocket, service: Admitted, settings: IngressSettings) -> None:
         self._socket = socket
-        self._service = service
+        self._service: SpeechService = service
+        self._later_service = service.live()
         self._settings = settings
         self._text = LiveText(settings.live_text.clause_chars, settings.max_input_chars)
         self._num_chars = 0
@@ -88,9 +90,13 @@ class LiveSession:
         finally:
             await give_up(reading, speaking)
 
+    @property
+    def _idle_s(self) -> float:
+        return min(self._settings.live_text.idle_timeout_s, self._settings.request_timeout_s)
+
     async def _started(self) -> tuple[SpeechRequest, str]:
         """The request without its text, and the format."""
-        limit_s = self._settings.request_timeout_s
+        limit_s = self._idle_s
         start = await _within(limit_s, self._receive(), f"No message arrived within {limit_s:g} s. Send start.")
         if not isinstance(start, StartMessage):
             raise InvalidRequest("The first message must have the type start.", param="type")
@@ -112,6 +118,7 @@ class LiveSession:
             ClientGone: The caller went away.
             InvalidRequest: A message makes no sense.
             TooLarge: There is more text than a session may have.
+            RateLimited: The caller's key may not send so much text now.
         """
         while True:
             message = await self._receive()
@@ -122,6 +129,7 @@ class LiveSession:
                 limit = self._settings.live_text.max_chars
                 if self._num_chars > limit:
                     raise TooLarge(f"A session may have {limit} characters of text. Start another one.", param="text")
+                self._socket.state.caller.charge(len(message.text))
                 self._text.add(message.text)
             else:
                 self._ended = True
@@ -141,6 +149,7 @@ class LiveSession:
     async def _speak_all(self, request: SpeechRequest, render: Render) -> None:
         while (piece := await self._next_piece()) is not None:
             await self._speak(replace(request, text=piece), render)
+            self._service = self._later_service
             pauses = self._settings.live_text
             after_s = pauses.pause_sentence_s if strength_of(piece) == "sentence" else pauses.pause_clause_s
             render.assembly.pause(after_s)
@@ -157,7 +166,7 @@ class LiveSession:
                 return rest if rest.strip() else None
             self._arrived.clear()
             is_flushed = self._text.has_text and not self._text.is_markup
-            limit_s = self._settings.live_text.idle_flush_s if is_flushed else self._settings.request_timeout_s
+            limit_s = self._settings.live_text.idle_flush_s if is_flushed else self._idle_s
             try:
                 async with asyncio.timeout(limit_s):
                     await self._arrived.wait()

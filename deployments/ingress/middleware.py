@@ -7,6 +7,7 @@ import logging
 import string
 import time
 import uuid
+from collections.abc import Callable
 from typing import Any
 
 from starlette.datastructures import Headers, MutableHeaders
@@ -14,6 +15,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from deployments.errors import ClientGone, DeadlineExceeded, InvalidRequest, Overloaded, TooLarge
 from deployments.ingress.faults import respond, speech_error, unexpected
+from deployments.ingress.logged import shown, shown_path
 from deployments.settings import IngressSettings
 
 log = logging.getLogger("deployments.ingress")
@@ -67,13 +69,17 @@ class Envelope:
                 MutableHeaders(raw=message.setdefault("headers", []))[REQUEST_ID] = request_id
             elif message["type"] == "websocket.close":
                 code = message.get("code", 1000)
+            elif message["type"] == "websocket.http.response.start":
+                code = message["status"]
+                if self._adds_header:
+                    MutableHeaders(raw=message["headers"])[REQUEST_ID] = request_id
             await send(message)
 
         try:
             await self._app(scope, receive, send_named)
         finally:
             spent_ms = 1000 * (time.perf_counter() - started)
-            log.info("WS %s %s %.1f ms id=%s", scope["path"], code or "gone", spent_ms, request_id)
+            log.info("WS %s %s %.1f ms id=%s%s", shown_path(scope), code or "gone", spent_ms, request_id, shown(scope))
 
     async def _request(self, scope: Scope, receive: Receive, send: Send) -> None:
         started = time.perf_counter()
@@ -105,23 +111,28 @@ class Envelope:
                 raise  # the answer has begun: only a broken connection shows the caller that it is not whole
         finally:
             spent_ms = 1000 * (time.perf_counter() - started)
-            log.info("%s %s %s %.1f ms id=%s", scope["method"], scope["path"], status, spent_ms, request_id)
+            what = (scope["method"], shown_path(scope), status, spent_ms, request_id, shown(scope))
+            log.info("%s %s %s %.1f ms id=%s%s", *what)
 
 
 class BodyLimit:
     """Reads the body before the route does: at most so many bytes, within the time limit, of a type that can be JSON.
 
-    Callers that send slowly may hold half of the requests that a replica works on at once. Where there are more, the
-    one that has been sending longest is refused, so that no number of them keeps others out.
+    Where more callers are sending than admission.max_reading, the one that has been at it longest is refused, so that
+    no number of slow ones keeps others out.
 
     Args:
         app: What it wraps.
-        settings: max_body_bytes, request_timeout_s and replicas.max_ongoing_requests.
+        settings: max_body_bytes, body_timeout_s, request_timeout_s and admission.max_reading.
+        refused: Told "reading" when a slow one is refused.
     """
 
-    def __init__(self, app: ASGIApp, settings: IngressSettings) -> None:
+    def __init__(
+        self, app: ASGIApp, settings: IngressSettings, refused: Callable[[str], None] = lambda _why: None
+    ) -> None:
         self._app = app
         self._settings = settings
+        self._refused = refused
         self._reading: dict[asyncio.Timeout, None] = {}  # in order of arrival
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -149,18 +160,19 @@ class BodyLimit:
             raise self._too_large()
 
     async def _read_in_time(self, receive: Receive) -> bytes:
-        limit_s = self._settings.request_timeout_s
+        limit_s = min(self._settings.body_timeout_s, self._settings.request_timeout_s)
         limit = asyncio.timeout(limit_s)
         try:
             async with limit:
                 self._reading[limit] = None
-                if len(self._reading) > max(1, self._settings.replicas.max_ongoing_requests // 2):
+                if len(self._reading) > self._settings.admission.max_reading:
                     oldest = next(iter(self._reading))
                     del self._reading[oldest]
                     oldest.reschedule(asyncio.get_running_loop().time())
                 return await self._read(receive)
         except TimeoutError:
             if limit not in self._reading:
+                self._refused("reading")
                 raise Overloaded("Too many callers send slowly. Send the body faster.", retry_after_s=1.0) from None
             raise DeadlineExceeded(f"The body did not arrive within {limit_s} s. Send it faster.") from None
         finally:

@@ -10,17 +10,29 @@ from fastapi import FastAPI
 from deployments.errors import (
     DeadlineExceeded,
     InvalidRequest,
+    KeyRejected,
     ModelNotFound,
     NotReady,
     Overloaded,
+    RateLimited,
     SpeechError,
     SynthesisFailed,
     TooLarge,
 )
 from deployments.ingress.encoders import MEDIA_TYPES
+from deployments.ingress.gate import needs_key
 from deployments.ingress.replies import ErrorReply
 
-SYNTHESIS_ERRORS = (InvalidRequest, TooLarge, ModelNotFound, Overloaded, SynthesisFailed, NotReady, DeadlineExceeded)
+SYNTHESIS_ERRORS = (
+    InvalidRequest,
+    TooLarge,
+    ModelNotFound,
+    Overloaded,
+    RateLimited,
+    SynthesisFailed,
+    NotReady,
+    DeadlineExceeded,
+)
 REQUEST_ID_HEADER = {
     "description": "The caller's own if it sent one, else a new one.",
     "schema": {"type": "string"},
@@ -76,6 +88,10 @@ PART_REPLY: dict[str, Any] = {
     "headers": {"content-range": {"description": "Which bytes of how many.", "schema": {"type": "string"}}},
 }
 
+SECURITY_SCHEMES = {
+    "bearer": {"type": "http", "scheme": "bearer"},
+    "apiKey": {"type": "apiKey", "in": "header", "name": "x-api-key"},
+}
 TASK_LINKS: dict[str, Any] = {
     "status": {"operationId": "task", "parameters": {"task_id": "$response.body#/task_id"}},
     "audio": {"operationId": "audio", "parameters": {"name": "{$response.body#/task_id}.wav"}},
@@ -97,24 +113,42 @@ def describe_errors(*errors: type[SpeechError], synthesis: bool = False) -> dict
         reply["description"] = f"{reply['description']} {summary}".strip()
         content = reply.setdefault("content", {"application/json": {"examples": {}}})
         content["application/json"]["examples"][kind.code] = {"summary": summary, "value": kind(summary).body()}
-        if kind is Overloaded:
+        if kind in (Overloaded, RateLimited):
             reply["headers"] = {"retry-after": {"description": "Seconds to wait.", "schema": {"type": "string"}}}
     return described
 
 
-def finish_openapi(app: FastAPI) -> None:
-    """Takes FastAPI's own validation error, which no client sees, out of the description; adds the request id."""
+def finish_openapi(app: FastAPI, *, asks_for_keys: bool = False) -> None:
+    """Takes FastAPI's own validation error, which no client sees, out of the description; adds request id and keys.
+
+    Args:
+        app: Whole.
+        asks_for_keys: Whether the service is for holders of API keys alone.
+    """
     generate = app.openapi
 
     def openapi() -> dict[str, Any]:
         described = copy.deepcopy(generate())
-        for methods in described["paths"].values():
+        for path, methods in described["paths"].items():
             for operation in methods.values():
                 operation["responses"].pop("422", None)
+                if asks_for_keys and needs_key(path):
+                    operation["security"] = [{"bearer": []}, {"apiKey": []}]
+                    operation["responses"]["401"] = _json_reply(KeyRejected)
                 for reply in operation["responses"].values():
                     reply.setdefault("headers", {})["x-request-id"] = REQUEST_ID_HEADER
+        if asks_for_keys:
+            described.setdefault("components", {})["securitySchemes"] = SECURITY_SCHEMES
         for name in ("HTTPValidationError", "ValidationError"):
             described.get("components", {}).get("schemas", {}).pop(name, None)
         return described
 
     app.openapi = openapi  # type: ignore[method-assign]  # FastAPI's documented way to extend the description
+
+
+def _json_reply(kind: type[SpeechError]) -> dict[str, Any]:
+    """One error for an operation that is described already."""
+    summary = " ".join((kind.__doc__ or "").split("\n\n")[0].split())
+    schema = {"$ref": f"#/components/schemas/{ErrorReply.__name__}"}
+    examples = {kind.code: {"summary": summary, "value": kind(summary).body()}}
+    return {"description": summary, "content": {"application/json": {"schema": schema, "examples": examples}}}

@@ -9,22 +9,23 @@ from fastapi import APIRouter, Request
 from starlette.responses import Response
 
 from deployments.ingress import subtitles
+from deployments.ingress.admitted import Admitted
 from deployments.ingress.answer import Whole, whole_answer, whole_file
-from deployments.ingress.asking import SPEECH_ERRORS, CacheControl, allows_cache, message_of
+from deployments.ingress.asking import SPEECH_ERRORS, CacheControl, allows_cache, charge, message_of
 from deployments.ingress.batch import batch_lines
 from deployments.ingress.bodies import BatchBody, SpeechBody
 from deployments.ingress.faults import naming
 from deployments.ingress.openapi import AUDIO_HEADERS, AUDIO_REPLY, BATCH_REPLY, describe_errors
 from deployments.ingress.replies import SubtitlesReply, TimestampsReply, timed_reply
-from deployments.ingress.service import SpeechService
 from deployments.ingress.stream import begun, streamed_answer
+from deployments.ingress.wire import spoken_chars
 from deployments.settings import IngressSettings
 
 NDJSON = "application/x-ndjson"
 SLACK_S = 5.0
 
 
-def routes(service: SpeechService, settings: IngressSettings) -> APIRouter:
+def routes(service: Admitted, settings: IngressSettings) -> APIRouter:
     """The routes under /v1/audio/speech.
 
     Args:
@@ -72,9 +73,9 @@ def routes(service: SpeechService, settings: IngressSettings) -> APIRouter:
     )
     async def batch(body: BatchBody, request: Request, cache_control: CacheControl = "") -> Response:
         """Speaks texts concurrently. One JSON object per line, in order of completion; an item fails alone."""
-        lines = batch_lines(
-            service, settings, body.items, request.state.request_id, use_cache=allows_cache(cache_control)
-        )
+        charge(request, sum(spoken_chars(item.input) for item in body.items))
+        use_cache = allows_cache(cache_control)
+        lines = batch_lines(service.background(), settings, body.items, request.state.request_id, use_cache=use_cache)
         return await begun(lines, settings, request.receive, NDJSON, slack_s=SLACK_S)
 
     return router

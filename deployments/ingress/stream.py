@@ -43,13 +43,14 @@ async def streamed_answer(
         ClientGone: The caller went away before it was.
         SpeechError: The text is refused or a stage failed.
     """
+    first_s = request.timeout_s or settings.request_timeout_s
     request = replace(request, timeout_s=settings.stream_timeout_s)
     chunks = encoded(service, request, make_encoder(response_format, settings, streamed=True))
     if as_events:
         chunks = events(chunks, len(request.text))
     headers = {} if request.use_cache else {"x-cache": "bypass"}
     media_type = EVENT_STREAM if as_events else MEDIA_TYPES[response_format]
-    return await begun(chunks, settings, receive, media_type, headers)
+    return await begun(chunks, settings, receive, media_type, headers, first_s=first_s)
 
 
 async def begun(
@@ -59,6 +60,7 @@ async def begun(
     media_type: str,
     headers: dict[str, str] | None = None,
     slack_s: float = 0.0,
+    first_s: float | None = None,
 ) -> Response:
     """A streamed response whose first chunk is there, so that what is refused is refused with its own status.
 
@@ -69,13 +71,14 @@ async def begun(
         media_type: Of the body.
         headers: Further headers.
         slack_s: Seconds that a chunk has beyond request_timeout_s, for chunks that hold to that limit by themselves.
+        first_s: Seconds that are left for the first chunk, where they are fewer.
 
     Raises:
         SpeechError: What went wrong before the first chunk.
     """
     limit_s = settings.request_timeout_s + slack_s
     try:
-        first = await while_wanted(anext(chunks, b""), receive, limit_s)
+        first = await while_wanted(anext(chunks, b""), receive, limit_s if first_s is None else first_s)
     except BaseException:
         await chunks.aclose()
         raise

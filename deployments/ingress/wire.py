@@ -125,13 +125,15 @@ def check_model(model: str | None, settings: IngressSettings) -> None:
 def check_length(text: str, settings: IngressSettings) -> None:
     """Refuses texts of more characters than max_input_chars; the tags of SSML do not count."""
     limit = settings.max_input_chars
-    if len(text) <= limit:
-        return
-    spoken = TAG.sub("", text) if text.lstrip().startswith("<") else text
-    if len(spoken) > limit:
+    if len(text) > limit and (num_chars := spoken_chars(text)) > limit:
         raise TooLarge(
-            f"The text has {len(spoken)} characters, {limit} are allowed. Send it in several requests.", param="input"
+            f"The text has {num_chars} characters, {limit} are allowed. Send it in several requests.", param="input"
         )
+
+
+def spoken_chars(text: str) -> int:
+    """Characters of a text without the tags of SSML."""
+    return len(TAG.sub("", text) if text.lstrip().startswith("<") else text)
 
 
 def _emotion(how: Delivery, voice: VoiceInfo) -> str:

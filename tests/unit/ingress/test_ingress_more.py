@@ -91,7 +91,7 @@ class TestBatch:
             for code, param in [("text_not_speakable", "input"), ("voice_not_found", "voice"), ("too_large", "input")]
         ]
         assert {request.request_id for request in tones.requests} == {"b1.0", "b1.1", "b1.2"}
-        assert {request.timeout_s for request in tones.requests} == {60}
+        assert all(59 < request.timeout_s <= 60 for request in tones.requests)  # what is left after waiting for room
 
     async def test_lines_come_as_items_are_finished_and_no_more_are_worked_on(self, app_of):
         gates = {name: asyncio.Event() for name in "甲乙丙丁"}
