@@ -26,7 +26,8 @@ class SpeechRequest:
         stream: Whether the caller plays the samples as they come: then the first segment comes in parts.
         request_id: Follows the request through all stages and logs.
         timeout_s: What is left of the request's time; None for the service's own limit.
-        cached_only: True takes what the cache holds and is refused (Overloaded) where a model would have to work.
+        cached_only: True takes what the cache holds and is refused (Overloaded) where the text would have to be read or
+            a model would have to work.
     """
 
     text: str

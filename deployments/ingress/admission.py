@@ -23,7 +23,7 @@ from deployments.settings import AdmissionSettings, IngressSettings
 Kind = Literal["now", "live", "background"]
 SLOWEST: Final = 0.1  # seconds of audio per second, for Retry-After
 RETRY_AFTER_S: Final = (1.0, 60.0)
-MAX_LOOKS: Final = 16.0  # looks into the cache that may miss in a row
+MAX_LOOKS: Final = 8.0  # looks into the cache that may miss in a row
 LOOKS_PER_S: Final = 4.0  # and how fast they come back
 ADMISSION: Final = (
     Metric("texts_admitted", "count", "Texts that were taken on; how: full, or cached_only where there was no room for "

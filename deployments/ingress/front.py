@@ -2,12 +2,14 @@
 
 Ray's proxy takes it where RAY_SERVE_HTTP_PROXY_CALLBACK_IMPORT_PATH=deployments.ingress.front:layers stands in the
 environment when Ray starts. Without it everything works, but what the proxy itself refuses (a dead ingress, a full
-queue) is plain text, and it takes bodies of any size into its memory.
+queue) is plain text, it takes bodies of any size into its memory, and a service with too much to do has to refuse every
+request by itself.
 """
 
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from typing import Final
 
 from starlette.datastructures import Headers
@@ -24,12 +26,15 @@ from deployments.errors import (
     SpeechError,
     TooLarge,
 )
+from deployments.ingress.damper import Damper
 from deployments.ingress.faults import respond
-from deployments.ingress.gate import ARRIVED
+from deployments.ingress.gate import ARRIVED, SPEAKING
 
 MAX_BODY_BYTES: Final = 16 << 20  # of a request, and of a message of a WebSocket; the service's own limits are lower
 MAX_HEADER_BYTES: Final = 128 << 10
+MAX_SERVICES: Final = 64
 JSON: Final = b"application/json"
+OVERLOADED: Final = f'"code": "{Overloaded.code}"'.encode()
 # headers by which callers could tell the proxy how to treat them, in both spellings that it takes
 NOT_FOR_CALLERS: Final = frozenset(
     (b"x-request-timeout-seconds", b"x-request-disconnect-disabled", b"serve-multiplexed-model-id", ARRIVED.encode())
@@ -53,18 +58,24 @@ class Front:
 
     Args:
         app: The proxy.
+        clock: Seconds.
     """
 
-    def __init__(self, app: ASGIApp) -> None:
+    def __init__(self, app: ASGIApp, clock: Callable[[], float] = time.monotonic) -> None:
         self._app = app
+        self._clock = clock
+        self._dampers: dict[str, Damper] = {}  # by the prefix of the service
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Handles one connection."""
         if scope["type"] not in ("http", "websocket"):
             await self._app(scope, receive, send)
             return
+        damper = self._damper_of(scope)
         try:
             scope["headers"] = _cleaned(scope)
+            if damper is not None:
+                damper.check()
         except SpeechError as error:
             if scope["type"] == "http":
                 await respond(error)(scope, receive, send)
@@ -72,21 +83,36 @@ class Front:
                 await send({"type": "websocket.close", "code": 1008})
             return
         if scope["type"] == "http":
-            await _Request(self._app, scope, receive, send).run()
+            await _Request(self._app, scope, receive, send, damper).run()
         else:
             await self._app(scope, _bounded(receive), send)
+
+    def _damper_of(self, scope: Scope) -> Damper | None:
+        """That of the service that a request to speak is for; None for any other request."""
+        path: str = scope["path"]
+        speaking = next((speaking for speaking in SPEAKING if path.endswith(speaking)), None)
+        if speaking is None or scope["type"] != "http":
+            return None
+        prefix = path.removesuffix(speaking)
+        if prefix not in self._dampers:
+            if len(self._dampers) >= MAX_SERVICES:  # made up by callers
+                self._dampers.clear()
+            self._dampers[prefix] = Damper(self._clock)
+        return self._dampers[prefix]
 
 
 class _Request:
     """One request on its way through the proxy."""
 
-    def __init__(self, app: ASGIApp, scope: Scope, receive: Receive, send: Send) -> None:
+    def __init__(self, app: ASGIApp, scope: Scope, receive: Receive, send: Send, damper: Damper | None) -> None:
         self._app = app
         self._scope = scope
         self._receive = receive
         self._send = send
         self._num_bytes = 0
+        self._damper = damper
         self._has_begun = False
+        self._retry_after_s: float | None = None  # of a refusal whose reason is not known yet
         self._refused: SpeechError | None = None  # in place of the proxy's own words
 
     async def run(self) -> None:
@@ -114,7 +140,22 @@ class _Request:
                 self._refused = _own_words(message)
             self._has_begun = self._refused is None
         if self._has_begun:
+            self._learn(message)
             await self._send(message)
+
+    def _learn(self, message: Message) -> None:
+        """Tells the damper what the service said; why it refused stands in the body."""
+        if self._damper is None:
+            return
+        if message["type"] == "http.response.start" and message["status"] != Overloaded.status:
+            self._damper.accepted()
+        elif message["type"] == "http.response.start":
+            sent = Headers(raw=message["headers"]).get("retry-after", "")
+            self._retry_after_s = float(sent) if sent.isascii() and sent.isdigit() else 1.0
+        elif self._retry_after_s is not None:
+            if OVERLOADED in message.get("body", b""):
+                self._damper.refused(self._retry_after_s)
+            self._retry_after_s = None
 
 
 def _own_words(start: Message) -> SpeechError | None:

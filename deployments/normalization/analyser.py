@@ -7,6 +7,7 @@ from collections.abc import Callable, Hashable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 
+from deployments.errors import Overloaded
 from deployments.messages import Controls, SpeechRequest, TextAnalysis
 from deployments.normalization.cache.memo import TextMemo
 from deployments.normalization.lexicons import Lexicons
@@ -59,6 +60,7 @@ class Analyser:
         """The segments of a request.
 
         Raises:
+            Overloaded: The request is cached_only and its text was not read lately.
             VoiceNotFound: The voice is not served.
             EmotionNotFound: The voice has no such emotion.
             MarkupInvalid: The text is SSML and wrong.
@@ -76,6 +78,8 @@ class Analyser:
         )
         if (known := self._memo.get(request.text, *context)) is not None:
             return known
+        if request.cached_only:
+            raise Overloaded("There is no room for a text that is not known; retry.", retry_after_s=1.0)
         read = partial(self._read, normalize=request.normalize, lexicons=lexicons)
         if is_markup:
             work = partial(read_markup, request.text, base, self._voices, partial(self._stretch, read), self._pauses)

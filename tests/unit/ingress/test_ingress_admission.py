@@ -287,7 +287,7 @@ class TestLadder:
         for _ in range(40):
             with pytest.raises(Overloaded):
                 await spoken(service, "生")
-        assert len(stages.requests) == 16
+        assert len(stages.requests) == 8
         with pytest.raises(Overloaded):
             service.admission.check()
         clock.now += 1.0
@@ -295,7 +295,7 @@ class TestLadder:
         for _ in range(40):
             with pytest.raises(Overloaded):
                 await spoken(service, "生")
-        assert len(stages.requests) == 20
+        assert len(stages.requests) == 12
 
     async def test_looks_that_find_something_do_not_end(self, full):
         service, _ = full

@@ -155,7 +155,7 @@ async def test_each_span_is_spoken_by_its_own_voice() -> None:
 
 async def test_cached_only_takes_known_texts_whole_and_refuses_others_before_their_first_segment() -> None:
     made: Made = []
-    text, partly = SpeechRequest(text="今天很好。我们走吧。"), SpeechRequest(text="今天很好。别走。", cached_only=True)
+    text = SpeechRequest(text="今天很好。我们走吧。")
     anew, known = await spoken(made, text, replace(text, cached_only=True, stream=True))
     assert samples(known) == samples(anew)
     assert [(segment.cache, segment.index, segment.part, segment.is_last) for segment in known] == [
@@ -163,10 +163,12 @@ async def test_cached_only_takes_known_texts_whole_and_refuses_others_before_the
         ("memory", 1, 0, True),
     ]
     assert len(made) == 2
-    for request in (partly, replace(text, cached_only=True, use_cache=False)):
+    unread = replace(text, text="今天很好。", cached_only=True)  # its segment is in the cache, the text was never read
+    faster = replace(text, speed=1.5, cached_only=True)  # it was read, and never spoken so
+    for request in (unread, faster, replace(text, cached_only=True, use_cache=False)):
         with pytest.raises(Overloaded):
             await spoken(made, text, request)
-    assert len(made) == 6  # two fresh speakers said the text; the models got nothing else
+    assert len(made) == 8  # three fresh speakers said the text; the models got nothing else
 
 
 async def test_a_text_whose_time_is_up_when_it_is_read_is_not_begun() -> None:
