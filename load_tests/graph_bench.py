@@ -1,4 +1,7 @@
-"""The whole service over HTTP: all modes in turn, round after round, so that each ratio sees the same machine."""
+"""The whole service over HTTP: one mode after the other, each alone on its machine, in rounds.
+
+Modes are not served side by side: Serve's controller keeps most of a core busy with twenty deployments that do nothing.
+"""
 
 from __future__ import annotations
 
@@ -75,7 +78,9 @@ class GraphBench:
         num_phrases = max(4, round(plan.rounds * plan.num_calls / REQUESTS_PER_PHRASE))
         self._traffic = Traffic(num_phrases=num_phrases, shares=SHARES, emotions=plan.emotions)
         self._rows = [Row(scenario, self._calls(scenario)) for scenario in scenarios]
-        self._yardsticks_s: list[float] = []
+        self._yardsticks_s: dict[str, list[float]] = {}
+        self._overheads: list[dict[str, float]] = []
+        self._no_ops_seen: list[dict[str, float]] = []
 
     def _calls(self, scenario: Scenario) -> Iterator[Call]:
         """The same calls for every scenario, or the voice's sentence again and again."""
@@ -84,35 +89,38 @@ class GraphBench:
         phrase = Phrase(self._plan.sentence, "call_centre", self._traffic.emotions[0])
         return (replace(call, phrase=phrase) for call in self._traffic.calls())
 
-    async def run(self, in_process: Settings) -> dict[str, Any]:
-        """Runs all rounds.
+    async def run(self, mode: str, in_process: Settings) -> None:
+        """Runs all rounds of the mode that is served now.
 
         Args:
+            mode: Its name.
             in_process: Settings of mode batching, for the same work without the graph.
-
-        Returns:
-            The report: rows, yardstick, graph overhead, requests that do no work.
         """
-        overheads: list[dict[str, float]] = []
-        no_ops: list[dict[str, float]] = []
-        for row in self._rows:
+        rows = [row for row in self._rows if row.scenario.mode == mode]
+        yardsticks_s = self._yardsticks_s.setdefault(mode, [])
+        for row in rows:
             await self._warm_up(row.scenario)
         for _ in range(self._plan.rounds):
-            self._yardsticks_s.append(await asyncio.to_thread(self._plan.yardstick_s))
-            for row in self._rows:
+            yardsticks_s.append(await asyncio.to_thread(self._plan.yardstick_s))
+            for row in rows:
                 await self._measure(row)
-            # Built anew each time: an idle pipeline would keep its memory while the others are measured.
-            async with Pipeline(in_process) as pipeline:
-                overheads.append(await self._overhead(pipeline))
-            no_ops.append(await self._no_ops())
+            if mode == "batching":
+                # Built anew each time: an idle pipeline would keep its memory while the service is measured.
+                async with Pipeline(in_process) as pipeline:
+                    self._overheads.append(await self._overhead(pipeline))
+            if mode == "memory":
+                self._no_ops_seen.append(await self._no_ops())
+
+    def report(self) -> dict[str, Any]:
+        """What all modes gave: rows, yardstick, graph overhead, requests that do no work."""
         return {
             "rounds": self._plan.rounds,
             "phrases": self._traffic.num_phrases,
             "sentence": self._plan.sentence,
-            "published_s": statistics.median(self._yardsticks_s),
+            "published_s": statistics.median(time_s for times_s in self._yardsticks_s.values() for time_s in times_s),
             "rows": [self._report(row) for row in self._rows],
-            "overhead": medians(overheads),
-            "repeated_phrase": medians(no_ops),
+            "overhead": medians(self._overheads),
+            "repeated_phrase": medians(self._no_ops_seen),
         }
 
     async def _warm_up(self, scenario: Scenario) -> None:
@@ -157,8 +165,6 @@ class GraphBench:
     async def _no_ops(self) -> dict[str, float]:
         """A phrase that the memory has, against a request that does no work."""
         number = self._plan.num_no_ops
-        if all(row.scenario.mode != "memory" for row in self._rows):
-            return {}
         async with self._client("memory", 16) as client:
 
             async def hit() -> Answer:
@@ -194,7 +200,7 @@ class GraphBench:
         }
         if row.scenario.is_sentence:
             per_sentence_s = [1 / numbers["requests_per_s"] for numbers in row.numbers]
-            report["times_published"] = paired_ratio(self._yardsticks_s, per_sentence_s)
+            report["times_published"] = paired_ratio(self._yardsticks_s[row.scenario.mode], per_sentence_s)
         else:
             report |= to_plain(row, self._rows[0])
         return report

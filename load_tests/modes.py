@@ -10,7 +10,7 @@ from typing import Any, Final
 from deployments.settings import Settings
 
 REPLICA: Final = {"replicas": {"num_cpus": 0.1}}
-"""All applications of a benchmark stand on one machine at once; only one is asked at a time."""
+"""All stages stand on one machine, however few its cores are."""
 
 
 REQUEST_TIMEOUT_S: Final = 280.0

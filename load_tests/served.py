@@ -1,4 +1,4 @@
-"""The application of graph.py on a Ray cluster of its own, once for each mode, all on one machine."""
+"""The application of graph.py in various modes on a Ray cluster of its own."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import contextlib
 import logging
 import socket
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from types import TracebackType
 from typing import Any, Final, Self
 
@@ -36,7 +36,7 @@ class Served:
     """Starts a cluster with one application per mode and ends it; a context manager.
 
     Args:
-        modes: What to serve.
+        modes: What to serve all the time; see also `application`.
         voices: The section voices of the settings.
     """
 
@@ -58,12 +58,8 @@ class Served:
             port = free_port()
             serve.start(http_options={"host": "127.0.0.1", "port": port})
             self._base_url = f"http://127.0.0.1:{port}"
-            applications = {mode.name: build(mode.settings(self._voices)) for mode in self._modes}
-            serve.run_many(
-                [serve.RunTarget(target, name=name, route_prefix=f"/{name}") for name, target in applications.items()]
-            )
             for mode in self._modes:
-                self._wait_until_ready(mode)
+                self._start(mode)
         except BaseException:
             self._stop()
             raise
@@ -73,6 +69,19 @@ class Served:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._stop()
+
+    @contextlib.contextmanager
+    def application(self, mode: Mode) -> Iterator[None]:
+        """Serves one more mode for as long as the context is open."""
+        self._start(mode)
+        try:
+            yield
+        finally:
+            serve.delete(mode.name)
+
+    def _start(self, mode: Mode) -> None:
+        serve.run(build(mode.settings(self._voices)), name=mode.name, route_prefix=f"/{mode.name}")
+        self._wait_until_ready(mode)
 
     def url(self, mode: str) -> str:
         """Where the application of a mode answers."""
