@@ -17,7 +17,7 @@ $(READY): pyproject.toml constraints.txt
 	@touch $@
 
 serve: $(READY)   ## start the service on this machine, print how to try it; Ctrl-C ends it
-	@exec $(BIN)/sambert-serve serve $(CONFIG)
+	@RAY_SERVE_HTTP_PROXY_CALLBACK_IMPORT_PATH=deployments.ingress.front:layers exec $(BIN)/sambert-serve serve $(CONFIG)
 
 test: $(READY)    ## everything that CI runs, under ten minutes on two cores
 	$(BIN)/python -m pytest tests
