@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from time import perf_counter
@@ -24,6 +25,8 @@ class Answer:
         status: Of HTTP.
         cache: Header x-cache.
         num_bytes: That came.
+        first_s: From sending the request to the first piece of a stream.
+        code: Of an error; empty where the answer says none.
         audio_s: Length of the audio, where the headers tell.
         timings_s: Seconds by stage of header server-timing.
     """
@@ -32,6 +35,8 @@ class Answer:
     status: int
     cache: str = ""
     num_bytes: int = 0
+    first_s: float | None = None
+    code: str = ""
     audio_s: float = 0.0
     timings_s: dict[str, float] = field(default_factory=dict)
 
@@ -100,9 +105,12 @@ class Client:
         assert self._session is not None
         started = perf_counter()
         body = self._body(text, emotion, "pcm", stream=True)
-        num_bytes = 0
+        num_bytes, first_s = 0, None
         async with self._session.post(self._base_url + "/v1/audio/speech", json=body) as response:
+            if response.status != 200:
+                return refusal(response.status, await response.read(), perf_counter() - started)
             async for piece in response.content.iter_any():
+                first_s = first_s or perf_counter() - started
                 num_bytes += len(piece)
                 if leaves:
                     response.close()  # the connection too, which is what the service sees of it
@@ -112,6 +120,7 @@ class Client:
                 status=response.status,
                 cache=response.headers.get("x-cache", ""),
                 num_bytes=num_bytes,
+                first_s=first_s,
             )
 
     async def healthz(self) -> Answer:
@@ -131,17 +140,28 @@ class Client:
         assert self._session is not None
         started = perf_counter()
         async with self._session.request(method, self._base_url + path, json=body) as response:
-            num_bytes = len(await response.read())
+            answered = await response.read()
             latency_s = perf_counter() - started
+            if response.status != 200:
+                return refusal(response.status, answered, latency_s)
             headers = response.headers
             return Answer(
                 latency_s=latency_s,
                 status=response.status,
                 cache=headers.get("x-cache", ""),
-                num_bytes=num_bytes,
+                num_bytes=len(answered),
                 audio_s=int(headers.get("x-audio-duration-ms", "0")) / 1000,
                 timings_s=parse_timings(headers.get("server-timing", "")),
             )
+
+
+def refusal(status: int, body: bytes, latency_s: float) -> Answer:
+    """An answer that is an error; without a code where it has not the service's shape."""
+    try:
+        code = str(json.loads(body)["error"]["code"])
+    except (ValueError, KeyError, TypeError):
+        code = ""
+    return Answer(latency_s=latency_s, status=status, num_bytes=len(body), code=code)
 
 
 def parse_timings(header: str) -> dict[str, float]:
