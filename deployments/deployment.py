@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import functools
 import inspect
-from collections.abc import AsyncGenerator, Awaitable, Callable
+import logging
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from contextlib import aclosing
 from typing import Any, ClassVar, Generic, Protocol, TypeVar, cast
 
@@ -19,13 +20,16 @@ from ray.serve.exceptions import (
     RequestCancelledError,
 )
 from ray.serve.handle import DeploymentHandle
+from ray.serve.metrics import Counter, Gauge, Histogram
 
 from deployments.counts import RunCounts
 from deployments.errors import ClientGone, NotReady, Overloaded, ReplicaLost, SpeechError, SynthesisFailed
 from deployments.messages import StageStatus
+from deployments.metrics import MODEL, Metric, RunReport
 from deployments.settings import Batching, Replicas
 
 Method = TypeVar("Method", bound=Callable[..., Any])
+SERVE_LOGGER = "ray.serve"
 LOST = (
     ActorDiedError,
     ActorUnavailableError,
@@ -42,6 +46,14 @@ class Engine(Protocol):
     def counts(self) -> dict[str, RunCounts]:
         """What each part of the model has run."""
 
+    @property
+    def num_waiting(self) -> int:
+        """Requests that are not yet admitted."""
+
+    @property
+    def num_in_progress(self) -> int:
+        """Requests that are admitted and not yet answered."""
+
     def reconfigure(self, batching: Batching) -> None:
         """Changes the batch settings; work in progress goes on."""
 
@@ -56,9 +68,9 @@ EngineT = TypeVar("EngineT", bound=Engine)
 
 
 class ModelStage(Generic[EngineT]):
-    """What the two stages with a model share: batch settings on the live service, health, counts.
+    """What the two stages with a model share: batch settings on the live service, health, counts, metrics.
 
-    A stage sets `_engine` and `_batching` when it is built, and has a `_collect` decorated with @serve.batch.
+    A stage calls `_serve` when it is built, and has a `_collect` decorated with @serve.batch.
     """
 
     stage: ClassVar[str]
@@ -66,6 +78,14 @@ class ModelStage(Generic[EngineT]):
     _engine: EngineT
     _batching: Batching
     _collect: Any
+
+    def _serve(self, engine: EngineT, batching: Batching) -> None:
+        """What every stage does when it is built."""
+        log_to_serve()
+        self._engine = engine
+        self._batching = batching
+        self._metrics = RayMetrics(MODEL)
+        self._runs = RunReport(self._metrics, self.stage)
 
     def reconfigure(self, user_config: dict[str, Any]) -> None:
         """Takes new batch settings on the live service."""
@@ -84,13 +104,74 @@ class ModelStage(Generic[EngineT]):
         return self._engine.counts
 
     def check_health(self) -> None:
-        """Tells Ray Serve to replace this replica when its batches keep getting stuck."""
+        """Tells Ray Serve to replace this replica when its batches keep getting stuck.
+
+        Serve asks about as often as Ray exports metrics, so what the engine counts is reported here.
+        """
+        tags = {"stage": self.stage}
+        self._metrics.gauge("waiting", self._engine.num_waiting, tags)
+        self._metrics.gauge("in_progress", self._engine.num_in_progress, tags)
+        self._runs.report(self._engine.counts)
         if reason := self._engine.why_unhealthy():
             raise NotReady(f"The {self.model} cannot serve: {reason}.")
+
+    def _observe(self, queue_s: float, model_s: float) -> None:
+        """Reports the times of one segment."""
+        self._metrics.observe("queue_seconds", queue_s, {"stage": self.stage})
+        self._metrics.observe("model_seconds", model_s, {"stage": self.stage})
 
     def __del__(self) -> None:
         if hasattr(self, "_engine"):
             self._engine.close()
+
+
+class RayMetrics:
+    """Series as Ray metrics with the tags of Serve, which Prometheus reads with the prefix ray_sambert_.
+
+    Args:
+        table: The series that will be fed.
+    """
+
+    def __init__(self, table: Sequence[Metric]) -> None:
+        self._series: dict[str, Any] = {metric.name: _series(metric) for metric in table}
+
+    def count(self, name: str, amount: float, tags: Mapping[str, str]) -> None:
+        """Adds to a count."""
+        self._series[name].inc(amount, tags=dict(tags))
+
+    def gauge(self, name: str, value: float, tags: Mapping[str, str]) -> None:
+        """Sets a gauge."""
+        self._series[name].set(value, tags=dict(tags))
+
+    def observe(self, name: str, value: float, tags: Mapping[str, str]) -> None:
+        """Adds a value to a histogram."""
+        self._series[name].observe(value, tags=dict(tags))
+
+
+def _series(metric: Metric) -> Counter | Gauge | Histogram:
+    name = f"sambert_{metric.name}"
+    tags: Any = metric.tags  # Serve annotates a tuple of one and takes any
+    if metric.kind == "histogram":
+        return Histogram(name, metric.description, boundaries=list(metric.buckets), tag_keys=tags)
+    kind = Counter if metric.kind == "count" else Gauge
+    return kind(name, metric.description, tag_keys=tags)
+
+
+class _ToServe(logging.Handler):
+    """Hands records to Serve's logger, which knows file, format, replica and request id."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Hands one record on."""
+        logging.getLogger(SERVE_LOGGER).handle(record)
+
+
+def log_to_serve() -> None:
+    """Lets all logs of this package of this process go where Serve's own go, in the format of its logging_config."""
+    ours = logging.getLogger("deployments")
+    ours.setLevel(logging.getLogger(SERVE_LOGGER).getEffectiveLevel())
+    ours.propagate = False
+    if not any(isinstance(handler, _ToServe) for handler in ours.handlers):
+        ours.addHandler(_ToServe())
 
 
 def serve_options(replicas: Replicas) -> dict[str, Any]:

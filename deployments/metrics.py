@@ -102,6 +102,7 @@ class Gauging:
         self._name = name
         self._tags = tags
         self._number = 0
+        self._change(0)  # so that the series is there before the first of it
 
     def __enter__(self) -> None:
         self._change(1)

@@ -30,8 +30,8 @@ class Acoustic(ModelStage[AcousticEngine]):
 
     def __init__(self, settings: AcousticSettings, voices: VoicesSettings) -> None:
         torch.set_num_threads(settings.threads)
-        self._engine = AcousticEngine(VoiceStore.open(voices).folders, settings, device_of(settings.device))
-        self._batching = settings.batching
+        engine = AcousticEngine(VoiceStore.open(voices).folders, settings, device_of(settings.device))
+        self._serve(engine, settings.batching)
 
     @serve.batch(max_batch_size=16, batch_wait_timeout_s=0.0)
     async def _collect(self, requests: list[AcousticRequest]) -> list[Ticket[Any, MelSpectrogram]]:
@@ -46,7 +46,9 @@ class Acoustic(ModelStage[AcousticEngine]):
             SpeechError: The request was refused, failed or ran out of time.
         """
         ticket = await self._collect(request)
-        return await ticket.result()
+        mel: MelSpectrogram = await ticket.result()
+        self._observe(mel.queue_s, mel.model_s)
+        return mel
 
     @answering
     async def infer_stream(self, request: AcousticRequest) -> AsyncGenerator[MelChunk, None]:
@@ -58,4 +60,6 @@ class Acoustic(ModelStage[AcousticEngine]):
         ticket = await self._collect(replace(request, stream=True))
         async with aclosing(ticket.chunks()) as chunks:
             async for chunk in chunks:
+                if chunk.is_last:
+                    self._observe(chunk.queue_s, chunk.model_s)
                 yield chunk

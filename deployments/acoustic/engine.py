@@ -43,6 +43,11 @@ class AcousticEngine:
         return self._loop.num_waiting
 
     @property
+    def num_in_progress(self) -> int:
+        """Requests that are admitted and not yet answered."""
+        return self._loop.num_in_progress
+
+    @property
     def counts(self) -> dict[str, RunCounts]:
         """What encoder (in tokens), decoder (in steps) and postnet (in frames) have run since the start."""
         return copy.deepcopy(self._counts)

@@ -11,11 +11,15 @@ from typing import Any
 from ray.serve.handle import DeploymentHandle
 from starlette.types import ASGIApp
 
-from deployments.deployment import inline, items_of, result_of, translate
+from deployments.deployment import RayMetrics, inline, items_of, log_to_serve, result_of, translate
 from deployments.errors import DeadlineExceeded, SpeechError
 from deployments.ingress import handle
+from deployments.ingress.admission import ADMISSION, Admission
+from deployments.ingress.admitted import Admitted
+from deployments.ingress.observed import ObservedHttp, observed
 from deployments.ingress.routes import build_app
 from deployments.messages import Audio, SpeechRequest, SpokenSegment, StageStatus, TextAnalysis, VoiceInfo
+from deployments.metrics import HTTP, LOAD, SPEECH, Gauging
 from deployments.settings import CacheSettings, IngressSettings
 
 
@@ -23,7 +27,12 @@ class Ingress:
     """HTTP surface: validates requests and encodes answers; also the handle of Python callers (synthesize, stream)."""
 
     def __init__(self, settings: IngressSettings, cache: CacheSettings, normalizer: DeploymentHandle[Any]) -> None:
+        log_to_serve()
+        self._metrics = RayMetrics((*HTTP, *SPEECH, *LOAD, *ADMISSION))
+        self._in_progress = Gauging(self._metrics, "in_progress", {"stage": "ingress"})
         self._settings = settings
+        self._admission = Admission(settings, self._metrics)
+        self._admitted = Admitted(self, self._admission)
         self._cache = cache
         self._normalizer = inline(normalizer)
         self._normalizer_stream = inline(normalizer, stream=True)
@@ -31,7 +40,9 @@ class Ingress:
         self._voices_age_from = float("-inf")
 
     def __serve_build_asgi_app__(self) -> ASGIApp:
-        return build_app(self, self._settings, cache=self._cache, adds_request_id=False)
+        app = build_app(self, self._settings, cache=self._cache, admission=self._admission, adds_request_id=False)
+        app.add_middleware(ObservedHttp, metrics=self._metrics)
+        return app
 
     async def synthesize(self, request: SpeechRequest) -> Audio:
         """The whole answer for a Python caller.
@@ -39,7 +50,7 @@ class Ingress:
         Raises:
             SpeechError: The request was refused, failed or ran out of time.
         """
-        return await handle.synthesize(self, self._settings, request)
+        return await handle.synthesize(self._admitted, self._settings, request)
 
     async def stream(self, request: SpeechRequest) -> AsyncGenerator[bytes, None]:
         """16 bit PCM in pieces for a Python caller, each as soon as it is spoken.
@@ -47,7 +58,7 @@ class Ingress:
         Raises:
             SpeechError: The request was refused (before the first piece), failed or ran out of time.
         """
-        async with aclosing(handle.stream(self, self._settings, request)) as pieces:
+        async with aclosing(handle.stream(self._admitted, self._settings, request)) as pieces:
             async for piece in pieces:
                 yield piece
 
@@ -55,9 +66,11 @@ class Ingress:
         """Yields the segments of a checked request in order."""
         timeout_s = request.timeout_s or self._settings.request_timeout_s
         message = dataclasses.replace(request, timeout_s=timeout_s)
-        async with aclosing(items_of(self._normalizer_stream.speak.remote(message))) as segments:
-            async for segment in segments:
-                yield segment
+        segments = items_of(self._normalizer_stream.speak.remote(message))
+        with self._in_progress:
+            async with aclosing(observed(segments, request, self._voices, self._metrics)) as spoken:
+                async for segment in spoken:
+                    yield segment
 
     async def analyse(self, text: str, voice: str, normalize: bool) -> TextAnalysis:
         """What will be spoken, without speaking."""

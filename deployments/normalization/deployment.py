@@ -5,15 +5,14 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from dataclasses import replace
 from typing import Any
 
 from ray.serve.handle import DeploymentHandle
-from ray.util.metrics import Counter, Gauge
 
-from deployments.deployment import answering, inline, items_of, result_of
+from deployments.deployment import RayMetrics, answering, inline, items_of, log_to_serve, result_of
 from deployments.errors import DeadlineExceeded, ReplicaLost, SpeechError
 from deployments.messages import (
     AcousticRequest,
@@ -26,7 +25,8 @@ from deployments.messages import (
     VocoderRequest,
     VoiceInfo,
 )
-from deployments.normalization.cache.metrics import METRICS
+from deployments.metrics import LOAD, RETRIES, Gauging
+from deployments.normalization.cache.metrics import METRICS as CACHE
 from deployments.normalization.speaker import Speaker
 from deployments.settings import CacheSettings, NormalizerSettings, VoicesSettings
 from deployments.voices.store import VoiceStore
@@ -46,10 +46,13 @@ class Normalizer:
         acoustic: DeploymentHandle[Any],
         vocoder: DeploymentHandle[Any],
     ) -> None:
+        log_to_serve()
         self._max_attempts = settings.max_attempts
         self._acoustic = inline(acoustic)
         self._vocoder = inline(vocoder)
         self._vocoder_stream = inline(vocoder, stream=True)
+        self._metrics = RayMetrics((*CACHE, *LOAD, *RETRIES))
+        self._in_progress = Gauging(self._metrics, "in_progress", {"stage": "normalizer"})
         store = VoiceStore.open(voices)
         self._speaker = Speaker(
             settings,
@@ -57,7 +60,7 @@ class Normalizer:
             store.infos,
             self._synthesise,
             self._synthesise_parts,
-            metrics=RayMetrics(),
+            metrics=self._metrics,
             lexicon_files=store.lexicon_files,
         )
         self._starting: asyncio.Task[None] | None = None
@@ -74,9 +77,10 @@ class Normalizer:
         Raises:
             SpeechError: The request is refused (before the first segment), or one of its segments failed.
         """
-        async with aclosing(self._speaker.speak(request)) as segments:
-            async for segment in segments:
-                yield segment
+        with self._in_progress:
+            async with aclosing(self._speaker.speak(request)) as segments:
+                async for segment in segments:
+                    yield segment
 
     @answering
     async def analyse(self, text: str, voice: str | None, normalize: bool) -> TextAnalysis:
@@ -119,7 +123,7 @@ class Normalizer:
             except ReplicaLost:
                 if attempt == self._max_attempts:
                     raise
-                log.warning("request %s: a replica died under a segment; sending it again", acoustic.request_id)
+                self._send_again(acoustic, "segment")
         raise AssertionError("max_attempts is at least 1")
 
     async def _synthesise_parts(
@@ -143,7 +147,11 @@ class Normalizer:
             except ReplicaLost:
                 if attempt == self._max_attempts:
                     raise
-                log.warning("request %s: a replica died under a stream; sending it again", acoustic.request_id)
+                self._send_again(acoustic, "stream")
+
+    def _send_again(self, request: AcousticRequest, what: str) -> None:
+        self._metrics.count("segments_sent_again", 1, {})
+        log.warning("request %s: a replica died under a %s; sending it again", request.request_id, what)
 
     async def _through_models(self, acoustic: AcousticRequest, vocoder: VocoderRequest) -> SegmentAudio:
         """The mel spectrogram is awaited here, since Serve copies inline messages through this process anyway.
@@ -170,22 +178,3 @@ def _shortened(
     if left_s <= 0:
         raise DeadlineExceeded("The request's time was up while it was sent again; retry.")
     return replace(acoustic, timeout_s=left_s), replace(vocoder, timeout_s=left_s)
-
-
-class RayMetrics:
-    """The cache's counts as Ray metrics, which Prometheus reads with the prefix ray_."""
-
-    def __init__(self) -> None:
-        kinds = {"count": Counter, "gauge": Gauge}
-        self._series: dict[str, Any] = {
-            metric.name: kinds[metric.kind](f"sambert_{metric.name}", metric.description, tag_keys=metric.tags)
-            for metric in METRICS
-        }
-
-    def count(self, name: str, amount: float, tags: Mapping[str, str]) -> None:
-        """Adds to a count."""
-        self._series[name].inc(amount, tags=dict(tags))
-
-    def gauge(self, name: str, value: float, tags: Mapping[str, str]) -> None:
-        """Sets a gauge."""
-        self._series[name].set(value, tags=dict(tags))

@@ -30,8 +30,8 @@ class Vocoder(ModelStage[VocoderEngine]):
 
     def __init__(self, settings: VocoderSettings, voices: VoicesSettings, acoustic: DeploymentHandle[Any]) -> None:
         torch.set_num_threads(settings.threads)
-        self._engine = VocoderEngine(VoiceStore.open(voices).folders, settings, device_of(settings.device))
-        self._batching = settings.batching
+        engine = VocoderEngine(VoiceStore.open(voices).folders, settings, device_of(settings.device))
+        self._serve(engine, settings.batching)
         self._acoustic_stream = inline(acoustic, stream=True)
 
     @serve.batch(max_batch_size=16, batch_wait_timeout_s=0.0)
@@ -51,7 +51,9 @@ class Vocoder(ModelStage[VocoderEngine]):
             SpeechError: The request failed or ran out of time.
         """
         ticket = await self._collect((request, mel))
-        return await ticket.result()
+        audio: SegmentAudio = await ticket.result()
+        self._observe(ticket.queue_s, audio.vocoder_s - ticket.queue_s)
+        return audio
 
     @answering
     async def vocode_stream(
@@ -66,7 +68,7 @@ class Vocoder(ModelStage[VocoderEngine]):
             SpeechError: A stage refused, failed or ran out of time.
         """
         chunks = items_of(self._acoustic_stream.infer_stream.remote(acoustic_request))
-        parts = vocode_chunks(self._engine, request, chunks)
+        parts = vocode_chunks(self._engine, request, chunks, self._observe)
         async with aclosing(parts):
             async for part in parts:
                 yield part

@@ -81,6 +81,11 @@ class VocoderEngine:
         """Requests that are not yet admitted."""
         return self._loop.num_waiting
 
+    @property
+    def num_in_progress(self) -> int:
+        """Requests that are admitted and not yet answered."""
+        return self._loop.num_in_progress
+
     def close(self) -> None:
         """Refuses new work and fails what waits."""
         self._loop.close()

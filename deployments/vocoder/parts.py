@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing
 from dataclasses import replace
 
@@ -15,7 +15,10 @@ from deployments.vocoder.stepper import VocoderTicket
 
 
 async def vocode_chunks(
-    engine: VocoderEngine, request: VocoderRequest, chunks: AsyncGenerator[MelChunk, None]
+    engine: VocoderEngine,
+    request: VocoderRequest,
+    chunks: AsyncGenerator[MelChunk, None],
+    observe: Callable[[float, float], None] | None = None,
 ) -> AsyncGenerator[SegmentAudio, None]:
     """Submits windows as frames arrive and yields their samples in order.
 
@@ -23,6 +26,7 @@ async def vocode_chunks(
         engine: Runs the windows, together with those of others.
         request: Of the utterance.
         chunks: Its mel spectrogram; closed in every case.
+        observe: Gets the seconds that each part waited and that it then took, or None.
 
     Yields:
         Samples that follow each other without a gap. The first part carries frames_T and the seconds until it was
@@ -53,6 +57,8 @@ async def vocode_chunks(
     try:
         while (ticket := await tickets.get()) is not None:
             part = await ticket.result()
+            if observe is not None:
+                observe(ticket.queue_s, part.vocoder_s - ticket.queue_s)
             if is_first:
                 chunk, is_first = first.result(), False
                 frames_T = np.zeros(0, np.int32) if chunk.frames_T is None else chunk.frames_T

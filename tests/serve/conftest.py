@@ -4,13 +4,18 @@ import contextlib
 import os
 import signal
 import socket
+import threading
 import time
 from dataclasses import dataclass
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from typing import ClassVar
 
 import httpx
 import pytest
 import ray
+from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 from ray import serve
+from ray.serve.schema import LoggingConfig, TracingConfig
 from ray.util.state import list_actors
 
 from graph import build
@@ -30,12 +35,51 @@ def free_port():
         return probe.getsockname()[1]
 
 
+class Collector(BaseHTTPRequestHandler):
+    """Takes spans as a collector of OpenTelemetry does."""
+
+    spans: ClassVar = []
+    arrived = threading.Condition()
+
+    def do_POST(self):
+        sent = ExportTraceServiceRequest.FromString(self.rfile.read(int(self.headers["content-length"])))
+        with self.arrived:
+            for resource in sent.resource_spans:
+                for scope in resource.scope_spans:
+                    self.spans.extend(scope.spans)
+            self.arrived.notify_all()
+        self.send_response(200)
+        self.end_headers()
+
+    def log_message(self, *_):
+        pass
+
+
 @pytest.fixture(scope="session")
-def cluster():
-    """A Ray cluster with more logical than real cores, Serve on a free port; both shut down at the end."""
+def collector():
+    """Gets the spans of the whole session."""
+    with HTTPServer(("127.0.0.1", 0), Collector) as server, pytest.MonkeyPatch.context() as environment:
+        environment.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", f"http://127.0.0.1:{server.server_port}")
+        environment.setenv("OTEL_BSP_SCHEDULE_DELAY", "500")
+        serving = threading.Thread(target=server.serve_forever, daemon=True)
+        serving.start()
+        yield Collector
+        server.shutdown()
+        serving.join()
+
+
+@pytest.fixture(scope="session")
+def cluster(collector):
+    """A Ray cluster with more logical than real cores, Serve on a free port; both shut down at the end.
+
+    It logs JSON and traces every request, so that all tests show that neither is in the way.
+    """
     ray.init(num_cpus=8, log_to_driver=False, include_dashboard=True, dashboard_port=free_port())
     port = free_port()
-    serve.start(http_options={"host": "127.0.0.1", "port": port})
+    serve.start(
+        http_options={"host": "127.0.0.1", "port": port},
+        tracing_config=TracingConfig(enabled=True, exporter_import_path="deployments.tracing:otlp", sampling_ratio=1.0),
+    )
     yield f"http://127.0.0.1:{port}"
     serve.shutdown()
     ray.shutdown()
@@ -84,7 +128,8 @@ class Speech:
 def speech(cluster, tmp_path_factory):
     """The application of graph.py with the bundled voice and a cache file of its own."""
     cache = {"sqlite": {"folder": str(tmp_path_factory.mktemp("cache"))}}
-    handle = serve.run(build(SETTINGS | {"cache": cache}), name=APP, route_prefix="/")
+    logging_config = LoggingConfig(encoding="JSON")
+    handle = serve.run(build(SETTINGS | {"cache": cache}), name=APP, route_prefix="/", logging_config=logging_config)
     service = Speech(handle, cluster)
     service.wait_until_ready()
     yield service

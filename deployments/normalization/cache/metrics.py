@@ -5,25 +5,9 @@ from __future__ import annotations
 import copy
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Final, Literal, Protocol
+from typing import Final, Protocol
 
-
-@dataclass(frozen=True, slots=True)
-class Metric:
-    """A series that CacheMetrics is fed.
-
-    Attributes:
-        name: Of the series.
-        kind: "count" only grows, "gauge" is the last value.
-        description: For the metrics system.
-        tags: Names of its tags.
-    """
-
-    name: str
-    kind: Literal["count", "gauge"]
-    description: str
-    tags: tuple[str, ...] = ()
-
+from deployments.metrics import Metric
 
 METRICS: Final = (
     Metric("cache_hits", "count", "Segments found, by tier (memory, sqlite, redis)", ("tier",)),

@@ -91,20 +91,20 @@ async def warm_up(
     spoken = 0
     done = 0
 
-    async def work(waiting: Iterator[SpeechRequest]) -> None:
+    async def work(waiting: Iterator[tuple[int, SpeechRequest]]) -> None:
         nonlocal spoken, done
-        for request in waiting:
+        for number, request in waiting:
             try:
                 await speak(request)
                 spoken += 1
             except SpeechError as error:
-                log.warning("warm-up: %r is skipped: %s", request.text, error.message)
+                log.warning("warm-up: phrase %d is skipped: %s", number, error.message)
             except Exception:
-                log.exception("warm-up: %r is skipped", request.text)
+                log.exception("warm-up: phrase %d is skipped", number)
             done += 1
             if done == len(requests) or done % max(1, len(requests) // _LOG_PARTS) == 0:
                 log.info("warm-up: %d of %d phrases", done, len(requests))
 
-    waiting = iter(requests)
+    waiting = iter(enumerate(requests, start=1))
     await asyncio.gather(*(work(waiting) for _ in range(max(1, min(concurrency, len(requests))))))
     return spoken
