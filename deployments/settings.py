@@ -204,7 +204,7 @@ class AdmissionSettings(_Strict):
         20.0, description="Nothing more is taken on when what is in progress will take longer, as measured."
     )
     max_request_audio_s: PositiveSeconds = Field(
-        90.0, description="A text counts as no more than this: the models get the rest of a long one bit by bit."
+        30.0, description="A text counts as no more than this: the models get the rest of a long one bit by bit."
     )
     background_share: Annotated[float, Field(gt=0, le=1)] = Field(
         0.5, description="Part of these limits that tasks and items of batches may take; they wait for their turn."

@@ -134,7 +134,7 @@ class Admission:
     @property
     def room_s(self) -> float:
         """How much of it there may be: max_audio_s, or less where the models would take longer than max_wait_s."""
-        rate = self.rate.per_s
+        rate = self.rate.best_per_s
         if rate is None:
             return self._settings.max_audio_s
         by_rate_s = max(rate * self._settings.max_wait_s, self._settings.max_request_audio_s)

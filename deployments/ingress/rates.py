@@ -8,7 +8,8 @@ from contextlib import contextmanager
 from typing import Final
 
 MEMORY_S: Final = 15.0  # of work; what lies further back hardly counts
-LEARNING_S: Final = 1.0  # of work before a rate is told
+BEST_MEMORY_S: Final = 120.0  # of work; a replica that starts again takes seconds and says nothing of the models
+LEARNING_S: Final = 2.0  # of work before a rate is told
 FIRST_CHAR_S: Final = 0.22  # Chinese at an even pace
 FIRST_CHARS: Final = 200.0  # as if so many had been heard already
 KEPT: Final = 0.98  # of what was learnt before, per text
@@ -45,6 +46,7 @@ class DrainRate:
         self._counted_until = clock()
         self._audio_s = 0.0
         self._work_s = 0.0
+        self._best_per_s = 0.0
 
     @contextmanager
     def waiting(self) -> Iterator[None]:
@@ -64,14 +66,24 @@ class DrainRate:
 
     @property
     def per_s(self) -> float | None:
-        """The rate, None before it is known."""
+        """The rate of now, None before it is known."""
         self._count()
+        return self._now_per_s()
+
+    @property
+    def best_per_s(self) -> float | None:
+        """What the models can do: the best rate of the last minutes of work, None before it is known."""
+        now_per_s = self.per_s
+        return None if now_per_s is None else max(now_per_s, self._best_per_s)
+
+    def _now_per_s(self) -> float | None:
         return self._audio_s / self._work_s if self._work_s >= LEARNING_S else None
 
     def _count(self) -> None:
         now = self._clock()
         spent_s, self._counted_until = now - self._counted_until, now
         if self._num_waiting:
+            self._best_per_s = max(self._best_per_s, self._now_per_s() or 0.0) * math.exp(-spent_s / BEST_MEMORY_S)
             kept = math.exp(-spent_s / MEMORY_S)
             self._audio_s *= kept
             self._work_s = self._work_s * kept + MEMORY_S * (1 - kept)

@@ -9,6 +9,7 @@ import time
 
 import aiohttp
 import pytest
+import ray
 from conftest import Speech
 from ray import serve
 from ray.util.state import list_actors
@@ -154,4 +155,5 @@ async def test_a_killed_ingress_is_told_in_json(crowded):
 def pids_of(deployment):
     """Processes of the replicas of a deployment."""
     filters = [("class_name", "=", f"ServeReplica:{APP}:{deployment}"), ("state", "=", "ALIVE")]
-    return [actor.pid for actor in list_actors(filters=filters, detail=True)]
+    address = ray.get_runtime_context().gcs_address  # other clusters may run on this machine
+    return [actor.pid for actor in list_actors(address, filters=filters, detail=True)]
