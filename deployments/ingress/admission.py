@@ -129,7 +129,7 @@ class Admission:
     @property
     def audio_s(self) -> float:
         """Their audio that is still to be made, seconds, as far as it counts."""
-        return sum(self._audio_s.values())
+        return max(0.0, sum(self._audio_s.values()))  # sums of what came and went may miss 0 by a rounding
 
     @property
     def room_s(self) -> float:
