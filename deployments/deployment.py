@@ -176,8 +176,12 @@ def log_to_serve() -> None:
 
 def serve_options(replicas: Replicas) -> dict[str, Any]:
     """The keyword arguments of `serve.deployment` for one stage."""
+    actor: dict[str, Any] = {"num_cpus": replicas.num_cpus, "num_gpus": replicas.num_gpus}
+    if replicas.label_selector:
+        actor["label_selector"] = replicas.label_selector
     return {
-        "ray_actor_options": {"num_cpus": replicas.num_cpus, "num_gpus": replicas.num_gpus},
+        "ray_actor_options": actor,
+        "max_replicas_per_node": replicas.max_replicas_per_node,
         "autoscaling_config": AutoscalingConfig(**replicas.autoscaling.model_dump()),
         "max_ongoing_requests": replicas.max_ongoing_requests,
         "max_queued_requests": replicas.max_queued_requests,

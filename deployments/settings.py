@@ -63,6 +63,12 @@ class Replicas(_Strict):
 
     num_cpus: Annotated[float, Field(ge=0)] = Field(0.25, description="CPU cores Ray reserves per replica.")
     num_gpus: Annotated[float, Field(ge=0)] = Field(0.0, description="GPUs (or a fraction) Ray reserves per replica.")
+    label_selector: dict[str, str] = Field(
+        {}, description='Labels of the nodes that replicas may run on: a value, "!value", "in(a,b)" or "!in(a,b)".'
+    )
+    max_replicas_per_node: Annotated[int, Field(ge=1, le=100)] | None = Field(
+        None, description="Replicas on one node at most; None: as many as fit."
+    )
     autoscaling: Autoscaling = Field(Autoscaling(), description="Bounds and pace of autoscaling.")
     max_ongoing_requests: Count = Field(64, description="Requests one replica works on at once.")
     max_queued_requests: Annotated[int, Field(ge=-1)] = Field(

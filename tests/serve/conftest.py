@@ -22,10 +22,10 @@ from graph import build
 
 APP = "speech"
 SETTINGS = {
-    "ingress": {"replicas": {"num_cpus": 0.1}},
+    "ingress": {"replicas": {"num_cpus": 0.1, "label_selector": {"pool": "in(text,all)"}}},
     "normalizer": {"replicas": {"num_cpus": 0.1}},
     "acoustic": {"replicas": {"num_cpus": 0.1, "health_check_period_s": 1.0}},
-    "vocoder": {"replicas": {"num_cpus": 0.1, "health_check_period_s": 1.0}},
+    "vocoder": {"replicas": {"num_cpus": 0.1, "health_check_period_s": 1.0, "max_replicas_per_node": 2}},
 }
 
 
@@ -74,7 +74,9 @@ def cluster(collector):
 
     It logs JSON and traces every request, so that all tests show that neither is in the way.
     """
-    ray.init(num_cpus=8, log_to_driver=False, include_dashboard=True, dashboard_port=free_port())
+    ray.init(
+        num_cpus=8, labels={"pool": "all"}, log_to_driver=False, include_dashboard=True, dashboard_port=free_port()
+    )
     port = free_port()
     serve.start(
         http_options={"host": "127.0.0.1", "port": port},

@@ -7,11 +7,13 @@ import yaml
 from pydantic import BaseModel, ValidationError
 from ray.serve.schema import HTTPOptionsSchema, ServeApplicationSchema, ServeDeploySchema
 
+from deployments.deployment import serve_options
 from deployments.errors import ConfigurationInvalid
-from deployments.settings import Batching, Settings
+from deployments.settings import Batching, Replicas, Settings
+from graph import build
 
 CONFIGS = Path(__file__).parents[2] / "configs"
-SERVE_CONFIGS = sorted(CONFIGS.glob("*.yaml"))
+SERVE_CONFIGS = [*sorted(CONFIGS.glob("*.yaml")), CONFIGS / "compose" / "serve.yaml"]
 
 
 def test_defaults_load_from_nothing():
@@ -85,7 +87,7 @@ def refuse_unknown(raw, schema, where):
 
 
 def test_configs_exist():
-    assert {path.name for path in SERVE_CONFIGS} >= {"local.yaml", "cpu.yaml", "gpu.yaml"}
+    assert {path.name for path in SERVE_CONFIGS} >= {"local.yaml", "cpu.yaml", "gpu.yaml", "cluster.yaml"}
 
 
 @pytest.mark.parametrize("path", SERVE_CONFIGS, ids=lambda path: path.name)
@@ -97,7 +99,7 @@ def test_serve_configs_hold_only_known_keys(path):
     for application in raw["applications"]:
         refuse_unknown(application, ServeApplicationSchema, f"{path.name}: {application['name']}")
         assert application["import_path"] == "graph:build"
-        Settings.load(application["args"])
+        build(application["args"])
 
 
 def num_cpus(settings, bound):
@@ -105,7 +107,9 @@ def num_cpus(settings, bound):
     return sum(stage.replicas.num_cpus * getattr(stage.replicas.autoscaling, bound) for stage in stages)
 
 
-@pytest.mark.parametrize(("name", "cores"), [("local.yaml", 2), ("cpu.yaml", 16), ("gpu.yaml", 8)])
+@pytest.mark.parametrize(
+    ("name", "cores"), [("local.yaml", 2), ("compose/serve.yaml", 2), ("cpu.yaml", 16), ("gpu.yaml", 8)]
+)
 def test_replicas_fit_the_machine_that_the_config_is_for(name, cores):
     raw = yaml.safe_load((CONFIGS / name).read_text(encoding="utf-8"))
     settings = Settings.load(raw["applications"][0]["args"])
@@ -118,3 +122,14 @@ def test_gpu_config_shares_one_gpu():
     stages = (settings.acoustic, settings.vocoder)
     assert all(0 < stage.replicas.num_gpus < 1 for stage in stages)
     assert sum(stage.replicas.num_gpus * stage.replicas.autoscaling.max_replicas for stage in stages) <= 1
+
+
+def test_placement_reaches_ray():
+    """Where nothing is said Ray gets nothing, so that any node will do."""
+    selector = {"pool": "models", "ray.io/accelerator-type": "in(L4,A100)"}
+    placed = serve_options(Replicas(label_selector=selector, max_replicas_per_node=2))
+    assert placed["ray_actor_options"]["label_selector"] == selector
+    assert placed["max_replicas_per_node"] == 2
+    free = serve_options(Replicas())
+    assert "label_selector" not in free["ray_actor_options"]
+    assert free["max_replicas_per_node"] is None

@@ -81,6 +81,6 @@ async def test_warm_up_speaks_all_skips_failures_and_logs_progress(caplog):
         assert await warm_up(requests, speak, concurrency=4) == 23
     assert sorted(spoken, key=int) == [str(number) for number in range(25) if number not in {3, 4}]
     assert at_once[1] == 4
-    assert "is skipped: nothing to say" in caplog.text
+    assert "phrase 4 is skipped: nothing to say" in caplog.text
     assert "warm-up: 25 of 25 phrases" in caplog.text
     assert await warm_up([], speak, 2) == 0
