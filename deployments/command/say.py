@@ -66,7 +66,7 @@ def run(arguments: argparse.Namespace) -> int:
     settings = settings_of(arguments.config)
     request = _request(arguments, text, settings)
     started = time.monotonic()
-    whole = asyncio.run(_spoken(request, response_format, _for_one_request(settings)))
+    whole = _spoken(request, response_format, _for_one_request(settings))
     write_output(arguments.output, whole.body)
     if arguments.output != "-":
         took_s = time.monotonic() - started
@@ -107,9 +107,14 @@ def _for_one_request(settings: Settings) -> Settings:
     )
 
 
-async def _spoken(request: SpeechRequest, response_format: str, settings: Settings) -> Whole:
+def _spoken(request: SpeechRequest, response_format: str, settings: Settings) -> Whole:
     from deployments.command.pipeline import Pipeline  # brings torch and both networks
     from deployments.command.spoken import spoken
 
-    async with Pipeline(settings) as pipeline:
-        return await spoken(pipeline, request, response_format, settings.ingress)
+    pipeline = Pipeline(settings)  # before the event loop runs, which would put off Ctrl-C until this is done
+
+    async def speak() -> Whole:
+        async with pipeline:
+            return await spoken(pipeline, request, response_format, settings.ingress)
+
+    return asyncio.run(speak())

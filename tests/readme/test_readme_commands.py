@@ -1,6 +1,5 @@
 """The README's commands, run as a stranger types them (on a free port): serve, curl, Ctrl-C, Python, serve build."""
 
-import contextlib
 import io
 import os
 import re
@@ -11,6 +10,7 @@ import sys
 import time
 from pathlib import Path
 
+import psutil
 import pytest
 import soundfile
 import yaml
@@ -32,21 +32,20 @@ def curl_commands():
     return [line for line in joined.splitlines() if line.startswith("curl ")]
 
 
+def own_commands():
+    """Each line of the README with the command line of the project."""
+    return [line for line in "\n".join(blocks("sh")).splitlines() if "sambert-serve " in line]
+
+
 def free_port():
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return probe.getsockname()[1]
 
 
-def group_members(group):
-    """Process ids of a process group that are alive."""
-    members = []
-    for stat in Path("/proc").glob("[0-9]*/stat"):
-        with contextlib.suppress(OSError):
-            fields = stat.read_text().rpartition(")")[2].split()
-            if int(fields[2]) == group and fields[0] != "Z":
-                members.append(int(stat.parent.name))
-    return members
+def alive(processes):
+    """Those that still run."""
+    return [process for process in processes if process.is_running() and process.status() != psutil.STATUS_ZOMBIE]
 
 
 @pytest.fixture(scope="module")
@@ -101,13 +100,58 @@ def test_curl_commands(served, command):
 def test_ctrl_c_ends_it_cleanly(served):
     """Runs last in this module: Ctrl-C in the terminal reaches the whole process group."""
     process, _, output = served
+    started = psutil.Process(process.pid).children(recursive=True)
+    assert len(started) > 5  # sambert-serve, serve run, Ray, the stages
     os.killpg(process.pid, signal.SIGINT)
     process.wait(STOP_S)
-    ends = time.monotonic() + STOP_S
-    while (left := group_members(process.pid)) and time.monotonic() < ends:
-        time.sleep(0.2)
-    assert not left, output.read_text(errors="replace")[-2000:]
+    assert not alive(started), output.read_text(errors="replace")[-2000:]
     assert "Traceback" not in output.read_text(errors="replace")[-2000:]
+
+
+def test_sigterm_ends_it_cleanly(tmp_path):
+    """As systemd, Docker and Kubernetes stop a service."""
+    config = yaml.safe_load((ROOT / "configs/local.yaml").read_text(encoding="utf-8"))
+    config["http_options"]["port"] = free_port()
+    path, output = tmp_path / "local.yaml", tmp_path / "output.txt"
+    path.write_text(yaml.safe_dump(config), encoding="utf-8")
+    with output.open("wb") as stream:
+        process = subprocess.Popen([BIN / "sambert-serve", "serve", path], stdout=stream, stderr=subprocess.STDOUT)
+    try:
+        ends = time.monotonic() + START_S
+        while "is ready" not in output.read_text(errors="replace"):
+            assert process.poll() is None, output.read_text(errors="replace")
+            assert time.monotonic() < ends, output.read_text(errors="replace")
+            time.sleep(0.2)
+        started = psutil.Process(process.pid).children(recursive=True)
+        assert len(started) > 5
+    finally:  # whatever went wrong, nothing stays behind
+        process.terminate()
+        exit_code = process.wait(STOP_S)
+    assert exit_code == 0
+    assert not alive(started)
+    printed = output.read_text(errors="replace")
+    assert printed.endswith("sambert-serve has ended.\n")
+    assert "Traceback" not in printed
+    assert "SIGTERM" not in printed
+
+
+@pytest.mark.parametrize("command", own_commands())
+def test_own_commands(command, tmp_path):
+    environment = os.environ | {"PATH": f"{BIN}{os.pathsep}{os.environ['PATH']}"}
+    done = subprocess.run(
+        ["bash", "-o", "pipefail", "-c", command],
+        cwd=tmp_path,
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout
+    if saved := re.search(r"-o (\S+)", command):
+        wave, rate = soundfile.read(tmp_path / saved[1])
+        assert len(wave) > rate
+        assert 0.02 < abs(wave).max() < 1
 
 
 def test_python_example():

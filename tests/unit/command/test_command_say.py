@@ -164,18 +164,18 @@ async def test_a_segment_that_fails_fails_the_answer():
 
 
 def test_ctrl_c_leaves_nothing_behind(refused, tmp_path, monkeypatch):
-    async def interrupted(*_):
+    async def interrupted():
         signal.raise_signal(signal.SIGINT)
         await asyncio.Event().wait()
 
-    monkeypatch.setattr(say, "_spoken", interrupted)
+    monkeypatch.setattr(say, "_spoken", lambda *_: asyncio.run(interrupted()))
     assert refused("say", "您好", "-o", tmp_path / "x.wav")[:2] == (130, "interrupted")
     assert not list(tmp_path.iterdir())
 
 
 def test_a_full_disk_is_one_line(refused, tmp_path, monkeypatch):
-    async def whole(*_):
-        return await spoken(Tones(), SpeechRequest(text="一。", voice="demo"), "wav", IngressSettings())
+    def whole(*_):
+        return asyncio.run(spoken(Tones(), SpeechRequest(text="一。", voice="demo"), "wav", IngressSettings()))
 
     monkeypatch.setattr(say, "_spoken", whole)
     code, error_code, message = refused("say", "您好", "-o", "/dev/full", "--format", "wav")
@@ -183,7 +183,7 @@ def test_a_full_disk_is_one_line(refused, tmp_path, monkeypatch):
 
 
 def test_a_fault_of_ours_is_one_line_and_a_traceback_only_when_asked_for(run, refused, tmp_path, monkeypatch):
-    async def broken(*_):
+    def broken(*_):
         raise ZeroDivisionError("no such number")
 
     monkeypatch.setattr(say, "_spoken", broken)
