@@ -47,7 +47,7 @@ class Acoustic(ModelStage[AcousticEngine]):
         """
         ticket = await self._collect(request)
         mel: MelSpectrogram = await ticket.result()
-        self._observe(mel.queue_s, mel.model_s)
+        self._observe(ticket.queue_s, ticket.model_s)
         return mel
 
     @answering

@@ -4,6 +4,7 @@ import asyncio
 import sys
 import threading
 import time
+from typing import ClassVar
 
 import pytest
 from ray import cloudpickle, serve
@@ -43,6 +44,16 @@ class SlowEngine:
     def submit(self, requests):
         return self._loop.submit(requests, [0] * len(requests), [None] * len(requests))
 
+    counts: ClassVar = {}
+
+    @property
+    def num_waiting(self):
+        return self._loop.num_waiting
+
+    @property
+    def num_in_progress(self):
+        return self._loop.num_in_progress
+
     def reconfigure(self, batching):
         self._loop.reconfigure(batching)
 
@@ -57,8 +68,7 @@ class SlowAcoustic(Acoustic):
     """The Acoustic deployment with another engine."""
 
     def __init__(self):
-        self._engine = SlowEngine()
-        self._batching = Batching(max_batch_size=64)
+        self._serve(SlowEngine(), Batching(max_batch_size=64))
 
 
 @pytest.fixture
