@@ -16,6 +16,8 @@ from torch import Tensor, nn
 SINE_LEVEL = 0.1
 NOISE_VOICED = 0.003
 NOISE_UNVOICED = SINE_LEVEL / 3
+BLOCK_FRAMES = 32
+"""On a CPU the excitation is made in blocks: temporary tensors of one size leave fewer holes in the heap."""
 
 GAMMA = 0x9E3779B97F4A7C15
 PHASE_DOMAIN = 0xD1B54A32D192ED03  # keeps the draws of initial phases apart from those of noise
@@ -144,6 +146,29 @@ class HarmonicSource(nn.Module):
         Returns:
             excitation_B1S, float32, S = F x hop.
         """
+        frames = f0_BF.shape[1]
+        block = BLOCK_FRAMES if f0_BF.device.type == "cpu" else frames
+        blocks = [
+            self._block(
+                f0_BF[:, start : start + block],
+                voiced_BF[:, start : start + block],
+                phase_before_BFH[:, start : start + block],
+                first_sample_B + start * self.hop_samples,
+                key_B,
+            )
+            for start in range(0, frames, block)
+        ]
+        return torch.cat(blocks, dim=2)
+
+    def _block(
+        self,
+        f0_BF: Tensor,
+        voiced_BF: Tensor,
+        phase_before_BFH: Tensor,
+        first_sample_B: Tensor,
+        key_B: Tensor | None,
+    ) -> Tensor:
+        """Some frames of `forward`."""
         batch, frames = f0_BF.shape
         hop = self.hop_samples
         sample_of_hop = torch.arange(1, hop + 1, device=f0_BF.device, dtype=torch.float64)
