@@ -136,3 +136,9 @@ def speech(cluster, tmp_path_factory):
     service.wait_until_ready()
     yield service
     serve.delete(APP)
+
+
+@pytest.fixture(scope="module")
+def speech_at():
+    """The running application at another address: speech_at(handle, base_url)."""
+    return Speech
