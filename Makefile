@@ -1,11 +1,11 @@
-# sambert-serve: make serve | test | check | bench | soak | clean
+# sambert-serve: make serve | test | check | bench | load | soak | clean
 VENV   := .venv
 BIN    := $(VENV)/bin
 PYTHON ?= python3.11
 READY  := $(VENV)/.ready
 CONFIG ?= configs/local.yaml
 
-.PHONY: serve install test unit check docs bench soak clean
+.PHONY: serve install test unit check docs bench load soak clean
 
 install: $(READY)
 
@@ -37,8 +37,12 @@ docs: $(READY)    ## write the README's tables of settings and error codes from 
 bench: $(READY)   ## speed report of this machine, JSON in bench.json
 	$(BIN)/python -m load_tests.benchmark --output bench.json
 
+load: $(READY)    ## callers who come in bursts, a page with plots in load.html; fails when load_tests/thresholds.toml is breached
+	$(BIN)/python -m load_tests.load --seconds $(or $(SECONDS),60) --output load.json
+	$(BIN)/python -m load_tests.report load.json --html load.html
+
 soak: $(READY)    ## whether memory, files or threads grow: make soak MINUTES=10 or REQUESTS=2000, CACHE=off
 	$(BIN)/python -m load_tests.soak $(if $(MINUTES),--minutes $(MINUTES),--requests $(or $(REQUESTS),2000)) $(if $(filter off,$(CACHE)),--no-cache) --output soak.json
 
 clean:
-	rm -rf $(VENV) build dist *.egg-info bench.json soak.json .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
+	rm -rf $(VENV) build dist *.egg-info bench.json load.json load.html soak.json .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis

@@ -179,9 +179,10 @@ def serve_options(replicas: Replicas) -> dict[str, Any]:
     actor: dict[str, Any] = {"num_cpus": replicas.num_cpus, "num_gpus": replicas.num_gpus}
     if replicas.label_selector:
         actor["label_selector"] = replicas.label_selector
-    return {
+    # Left out where there is none: `serve build` writes what is given, and Serve's own schema takes no null here.
+    bound = {"max_replicas_per_node": replicas.max_replicas_per_node} if replicas.max_replicas_per_node else {}
+    return bound | {
         "ray_actor_options": actor,
-        "max_replicas_per_node": replicas.max_replicas_per_node,
         "autoscaling_config": AutoscalingConfig(**replicas.autoscaling.model_dump()),
         "max_ongoing_requests": replicas.max_ongoing_requests,
         "max_queued_requests": replicas.max_queued_requests,
