@@ -112,7 +112,6 @@ class WorkLoop(Generic[Item, Result]):
         self._changed = threading.Condition()
         self._waiting: list[Ticket[Item, Result]] = []
         self._admitting: list[Ticket[Item, Result]] = []
-        self._num_in_progress = 0
         self._closed = False
         self._ended = threading.Event()
         self._broken = ""
@@ -163,8 +162,8 @@ class WorkLoop(Generic[Item, Result]):
 
     @property
     def num_in_progress(self) -> int:
-        """Tickets that were in the latest step; none while the model is idle."""
-        return self._num_in_progress
+        """Tickets that are admitted and not yet settled."""
+        return len(self._stepper.in_progress)
 
     def why_unhealthy(self) -> str:
         """Empty while the loop is fit to serve, else the reason."""
@@ -224,7 +223,6 @@ class WorkLoop(Generic[Item, Result]):
                 return True
             if self._closed:
                 return False
-            self._num_in_progress = 0
             self._changed.wait()
         return False
 
@@ -234,7 +232,6 @@ class WorkLoop(Generic[Item, Result]):
         for ticket in admitted:
             ticket.admitted_at = now
         held = [*stepper.in_progress, *admitted]
-        self._num_in_progress = len(held)
         try:
             if admitted:
                 stepper.admit(admitted)

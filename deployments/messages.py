@@ -211,6 +211,11 @@ class SegmentAudio:
     acoustic_s: float = 0.0
     vocoder_s: float = 0.0
 
+    @property
+    def duration_s(self) -> float:
+        """Seconds of audio."""
+        return len(self.pcm_S) / self.sample_rate_hz
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SpokenSegment:

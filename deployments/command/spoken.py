@@ -31,12 +31,13 @@ async def spoken(
     Raises:
         SpeechError: The text is refused or a stage failed.
     """
-    analysis = await service.analyse(request.text, request.voice or "", request.normalize)
-    num_segments = len(analysis.segments)
+    num_segments = 0
+    if sys.stderr.isatty():  # else nobody sees the bar, which is all that they are counted for
+        num_segments = len((await service.analyse(request.text, request.voice or "", request.normalize)).segments)
     render = Render(request, make_encoder(response_format, settings, streamed=False))
-    shows_bar = num_segments >= MIN_SEGMENTS and sys.stderr.isatty()
+    is_short = num_segments < MIN_SEGMENTS
     parts = []
-    with tqdm(total=num_segments, unit="segment", desc="Speaking", leave=False, disable=not shows_bar) as bar:
+    with tqdm(total=num_segments, unit="segment", desc="Speaking", leave=False, disable=is_short) as bar:
         async with aclosing(service.speak(request)) as segments:
             async for segment in segments:
                 parts.append(await asyncio.to_thread(render.feed, segment))

@@ -144,6 +144,5 @@ async def _next(place: Place, segments: AsyncGenerator[SpokenSegment, None]) -> 
     with place.waiting():
         segment = await anext(segments, None)
     if segment is not None:
-        audio_s = len(segment.audio.pcm_S) / segment.audio.sample_rate_hz
-        place.made(audio_s, by_models=segment.cache in MADE)
+        place.made(segment.audio.duration_s, by_models=segment.cache in MADE)
     return segment

@@ -28,7 +28,7 @@ from deployments.errors import (
 )
 from deployments.ingress.damper import Damper
 from deployments.ingress.faults import respond
-from deployments.ingress.gate import ARRIVED, SPEAKING
+from deployments.ingress.gate import ARRIVED, SPEAKING, header_bytes
 
 MAX_BODY_BYTES: Final = 16 << 20  # of a request, and of a message of a WebSocket; the service's own limits are lower
 MAX_HEADER_BYTES: Final = 128 << 10
@@ -171,15 +171,13 @@ def _cleaned(scope: Scope) -> list[tuple[bytes, bytes]]:
     Raises:
         HeadersTooLarge: They are larger than any service behind this takes.
     """
+    if (num_bytes := header_bytes(scope)) > MAX_HEADER_BYTES:
+        raise HeadersTooLarge(f"Address and headers have {num_bytes} bytes, {MAX_HEADER_BYTES} may be. Send less.")
     kept = []
-    num_bytes = len(scope.get("query_string", b""))
     for name, value in scope["headers"]:
-        num_bytes += len(name) + len(value) + 4
         is_text = name.isascii() and not (name.lower() == b"x-request-id" and not value.isascii())
         if is_text and name.lower().replace(b"_", b"-") not in NOT_FOR_CALLERS:
             kept.append((name, value))
-    if num_bytes > MAX_HEADER_BYTES:
-        raise HeadersTooLarge(f"Address and headers have {num_bytes} bytes, {MAX_HEADER_BYTES} may be. Send less.")
     return [*kept, (ARRIVED.encode(), f"t={time.time():.3f}".encode())]
 
 

@@ -124,8 +124,7 @@ class Gate:
 
     def _check_size(self, scope: Scope) -> None:
         limit = self._settings.max_header_bytes
-        num_bytes = len(scope.get("raw_path") or b"") + len(scope.get("query_string", b""))
-        num_bytes += sum(len(name) + len(value) + 4 for name, value in scope["headers"])
+        num_bytes = len(scope.get("raw_path") or b"") + header_bytes(scope)
         if num_bytes > limit:
             raise HeadersTooLarge(f"Address and headers have {num_bytes} bytes, {limit} may be. Send texts by POST.")
 
@@ -175,6 +174,11 @@ def path_of(scope: Scope) -> str:
     path: str = scope["path"]
     prefix = scope.get("root_path", "").rstrip("/")
     return path[len(prefix) :] if prefix and path.startswith(f"{prefix}/") else path
+
+
+def header_bytes(scope: Scope) -> int:
+    """Bytes of query and headers, each header with what stands around it on the wire."""
+    return len(scope.get("query_string", b"")) + sum(len(name) + len(value) + 4 for name, value in scope["headers"])
 
 
 async def _deny(error: SpeechError, scope: Scope, receive: Receive, send: Send) -> None:

@@ -16,7 +16,7 @@ from starlette.websockets import WebSocket, WebSocketDisconnect, WebSocketState
 from deployments.errors import ClientGone, DeadlineExceeded, InvalidRequest, SpeechError, TextNotSpeakable, TooLarge
 from deployments.ingress.admitted import Admitted
 from deployments.ingress.answer import Render
-from deployments.ingress.asking import allows_cache
+from deployments.ingress.asking import allows_cache, charge
 from deployments.ingress.bodies import EndMessage, StartMessage, TextMessage
 from deployments.ingress.encoders import make_encoder
 from deployments.ingress.faults import naming, unexpected
@@ -129,7 +129,7 @@ class LiveSession:
                 limit = self._settings.live_text.max_chars
                 if self._num_chars > limit:
                     raise TooLarge(f"A session may have {limit} characters of text. Start another one.", param="text")
-                self._socket.state.caller.charge(len(message.text))
+                charge(self._socket, len(message.text))
                 self._text.add(message.text)
             else:
                 self._ended = True

@@ -81,7 +81,7 @@ class _Spoken:
                 self._metrics.observe("real_time_factor", self._spent_s / self._audio_s, {})
 
     def _add(self, segment: SpokenSegment) -> None:
-        self._audio_s += len(segment.audio.pcm_S) / segment.audio.sample_rate_hz
+        self._audio_s += segment.audio.duration_s
         if not self._has_begun:
             self._has_begun = True
             self._metrics.observe("first_audio_seconds", self._spent_s, {"source": segment.cache})

@@ -108,11 +108,10 @@ def describe_errors(*errors: type[SpeechError], synthesis: bool = False) -> dict
     described: dict[int | str, dict[str, Any]] = {}
     kinds = (*errors, *(SYNTHESIS_ERRORS if synthesis else ()), SpeechError)
     for kind in dict.fromkeys(kinds):
-        summary = " ".join((kind.__doc__ or "").split("\n\n")[0].split())
         reply = described.setdefault(kind.status, {"model": ErrorReply, "description": ""})
-        reply["description"] = f"{reply['description']} {summary}".strip()
+        reply["description"] = f"{reply['description']} {_summary(kind)}".strip()
         content = reply.setdefault("content", {"application/json": {"examples": {}}})
-        content["application/json"]["examples"][kind.code] = {"summary": summary, "value": kind(summary).body()}
+        content["application/json"]["examples"] |= _example(kind)
         if kind in (Overloaded, RateLimited):
             reply["headers"] = {"retry-after": {"description": "Seconds to wait.", "schema": {"type": "string"}}}
     return described
@@ -148,7 +147,17 @@ def finish_openapi(app: FastAPI, *, asks_for_keys: bool = False) -> None:
 
 def _json_reply(kind: type[SpeechError]) -> dict[str, Any]:
     """One error for an operation that is described already."""
-    summary = " ".join((kind.__doc__ or "").split("\n\n")[0].split())
     schema = {"$ref": f"#/components/schemas/{ErrorReply.__name__}"}
-    examples = {kind.code: {"summary": summary, "value": kind(summary).body()}}
-    return {"description": summary, "content": {"application/json": {"schema": schema, "examples": examples}}}
+    content = {"application/json": {"schema": schema, "examples": _example(kind)}}
+    return {"description": _summary(kind), "content": content}
+
+
+def _summary(kind: type[SpeechError]) -> str:
+    """The first paragraph of what is written about an error, on one line."""
+    return " ".join((kind.__doc__ or "").split("\n\n")[0].split())
+
+
+def _example(kind: type[SpeechError]) -> dict[str, Any]:
+    """An error as an example of the one shape, by its code."""
+    summary = _summary(kind)
+    return {kind.code: {"summary": summary, "value": kind(summary).body()}}

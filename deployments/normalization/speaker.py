@@ -21,10 +21,10 @@ from deployments.messages import (
     VocoderRequest,
     VoiceInfo,
 )
+from deployments.metrics import Metrics
 from deployments.normalization.analyser import Analyser
 from deployments.normalization.cache.key import SegmentKey, key_of, noise_key
 from deployments.normalization.cache.memo import TextMemo
-from deployments.normalization.cache.metrics import CacheMetrics
 from deployments.normalization.cache.segment_cache import SegmentCache
 from deployments.normalization.cache.warmup import read_phrases, warm_up
 from deployments.normalization.lexicons import Lexicons
@@ -88,7 +88,7 @@ class Speaker:
         synthesise: Synthesise,
         synthesise_parts: SynthesiseParts,
         model_version: str = "",
-        metrics: CacheMetrics | None = None,
+        metrics: Metrics | None = None,
         lexicon_files: Mapping[str, Path] | None = None,
     ) -> None:
         self._settings = settings

@@ -5,9 +5,9 @@ from __future__ import annotations
 import copy
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Final, Protocol
+from typing import Final
 
-from deployments.metrics import Metric
+from deployments.metrics import Metric, Metrics
 
 METRICS: Final = (
     Metric("cache_hits", "count", "Segments found, by tier (memory, sqlite, redis)", ("tier",)),
@@ -21,16 +21,6 @@ METRICS: Final = (
     Metric("cache_skipped", "gauge", "1 while a tier is skipped after faults, else 0", ("tier",)),
     Metric("cache_hit_rate", "gauge", "Hits by all segments asked for, since the start"),
 )
-
-
-class CacheMetrics(Protocol):
-    """A metrics system; gets the series of METRICS."""
-
-    def count(self, name: str, amount: float, tags: Mapping[str, str]) -> None:
-        """Adds to a count."""
-
-    def gauge(self, name: str, value: float, tags: Mapping[str, str]) -> None:
-        """Sets a gauge."""
 
 
 @dataclass(slots=True)
@@ -73,7 +63,7 @@ class Counters:
         metrics: Where to, or None.
     """
 
-    def __init__(self, metrics: CacheMetrics | None = None) -> None:
+    def __init__(self, metrics: Metrics | None = None) -> None:
         self._metrics = metrics
         self._stats = CacheStats()
 

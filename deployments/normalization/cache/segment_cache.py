@@ -11,12 +11,13 @@ from typing import Literal
 
 from deployments.errors import NotReady
 from deployments.messages import SegmentAudio
+from deployments.metrics import Metrics
 from deployments.normalization.cache.entry import Entry, EntryInvalid, decode, keep
 from deployments.normalization.cache.guarded import GuardedTier
 from deployments.normalization.cache.key import SegmentKey, voice_tag
 from deployments.normalization.cache.ledger import Ledger
 from deployments.normalization.cache.memory import MemoryTier
-from deployments.normalization.cache.metrics import CacheMetrics, CacheStats, Counters
+from deployments.normalization.cache.metrics import CacheStats, Counters
 from deployments.normalization.cache.redis import RedisTier
 from deployments.normalization.cache.single_flight import SingleFlight
 from deployments.normalization.cache.sqlite import SqliteTier
@@ -63,7 +64,7 @@ class SegmentCache:
     def __init__(
         self,
         settings: CacheSettings,
-        metrics: CacheMetrics | None = None,
+        metrics: Metrics | None = None,
         *,
         tier: Tier | None = None,
         clock: Callable[[], float] = time.time,
