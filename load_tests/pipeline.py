@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import asyncio
 
+from deployments.answers import Audio
 from deployments.command import pipeline
 from deployments.ingress.assemble import assemble, collect
-from deployments.messages import Audio, SpeechRequest
+from deployments.messages import SpeechRequest
 
 
 class Pipeline(pipeline.Pipeline):

@@ -11,11 +11,12 @@ from dataclasses import dataclass, replace
 from starlette.responses import Response
 from starlette.types import Receive
 
+from deployments.answers import Audio
 from deployments.ingress.assemble import Assembly, assemble, collect
 from deployments.ingress.encoders import MEDIA_TYPES, Encoder, make_encoder
 from deployments.ingress.service import SpeechService
 from deployments.ingress.waiting import while_wanted
-from deployments.messages import Audio, SpeechRequest, SpokenSegment
+from deployments.messages import SpeechRequest, SpokenSegment
 from deployments.settings import IngressSettings
 
 

@@ -14,9 +14,10 @@ import numpy as np
 import soxr
 from numpy.typing import NDArray
 
+from deployments.answers import Audio, TimedSegment
 from deployments.errors import TextNotSpeakable
 from deployments.ingress.timestamps import timed_segment
-from deployments.messages import Audio, Segment, SpokenSegment, TimedSegment
+from deployments.messages import Segment, SpokenSegment
 
 KNEE = 0.8
 FULL_SCALE = 32768.0

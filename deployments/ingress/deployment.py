@@ -11,6 +11,7 @@ from typing import Any
 from ray.serve.handle import DeploymentHandle
 from starlette.types import ASGIApp
 
+from deployments.answers import Audio
 from deployments.deployment import RayMetrics, inline, items_of, log_to_serve, result_of, translate
 from deployments.errors import DeadlineExceeded, SpeechError
 from deployments.ingress import handle
@@ -18,7 +19,7 @@ from deployments.ingress.admission import ADMISSION, Admission
 from deployments.ingress.admitted import Admitted
 from deployments.ingress.observed import ObservedHttp, observed
 from deployments.ingress.routes import build_app
-from deployments.messages import Audio, SpeechRequest, SpokenSegment, StageStatus, TextAnalysis, VoiceInfo
+from deployments.messages import SpeechRequest, SpokenSegment, StageStatus, TextAnalysis, VoiceInfo
 from deployments.metrics import HTTP, LOAD, SPEECH, Gauging
 from deployments.settings import CacheSettings, IngressSettings
 

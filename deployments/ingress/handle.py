@@ -6,6 +6,7 @@ import dataclasses
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
 
+from deployments.answers import Audio
 from deployments.ingress.answer import encoded, whole_audio
 from deployments.ingress.encoders import PcmEncoder
 from deployments.ingress.faults import naming
@@ -13,7 +14,7 @@ from deployments.ingress.middleware import request_id_of
 from deployments.ingress.service import SpeechService
 from deployments.ingress.waiting import while_wanted
 from deployments.ingress.wire import checked
-from deployments.messages import Audio, SpeechRequest
+from deployments.messages import SpeechRequest
 from deployments.settings import IngressSettings
 
 

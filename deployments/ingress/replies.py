@@ -8,7 +8,8 @@ from typing import Literal
 
 from pydantic import BaseModel, Field
 
-from deployments.messages import Segment, TextAnalysis, TimedSegment, VoiceInfo
+from deployments.answers import TimedSegment
+from deployments.messages import Segment, TextAnalysis, VoiceInfo
 
 
 class ErrorDetail(BaseModel):

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from difflib import SequenceMatcher
 from itertools import pairwise
 
-from deployments.messages import TimedSegment
+from deployments.answers import TimedSegment
 
 MAX_COLUMNS = 40  # 20 Chinese characters, which are two columns wide
 MAX_LINES = 2

@@ -13,7 +13,8 @@ from fractions import Fraction
 import numpy as np
 from numpy.typing import NDArray
 
-from deployments.messages import Segment, TimedCharacter, TimedSegment, TimedWord, Word
+from deployments.answers import TimedCharacter, TimedSegment, TimedWord
+from deployments.messages import Segment, Word
 
 HAN = re.compile(r"[㐀-鿿〇豈-﫿𠀀-𲎯]+")
 # 儿 that only colours the syllable before it has no syllable of its own

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from deployments.answers import TimedSegment, TimedWord
 from deployments.ingress.subtitles import MAX_COLUMNS, MAX_GAP_S, MIN_CUE_S, Cue, columns, cues, pieces, srt, vtt
-from deployments.messages import TimedSegment, TimedWord
 
 
 def segment(*tokens, start_s=0.0, word_s=0.4):
