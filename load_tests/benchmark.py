@@ -8,7 +8,6 @@ a quarter of an hour on two cores, three minutes with --quick.
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import json
 import time
@@ -23,6 +22,7 @@ from deployments.settings import Settings
 from deployments.voices.folder import VoiceFolder
 from deployments.voices.store import VoiceStore
 from load_tests import benchmark_report, machine
+from load_tests.commandline import parser_of
 from load_tests.fullsize import make_full_size
 from load_tests.graph_bench import GraphBench, Plan
 from load_tests.modes import modes, scenarios
@@ -100,13 +100,7 @@ class Options:
 
 def parse(arguments: Sequence[str] | None = None) -> Options:
     """Reads the command line; ends the process where it is wrong."""
-    description, _, epilog = (__doc__ or "").partition("\n")
-    parser = argparse.ArgumentParser(
-        prog="python -m load_tests.benchmark",
-        description=description,
-        epilog=epilog,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+    parser = parser_of("benchmark", __doc__)
     parser.add_argument("--voice", choices=[*VOICES, "both"], default="both", help="full-size is made on the fly")
     parser.add_argument("--stage", choices=[*STAGES, "all"], default="all", help="one stage alone, or the whole")
     parser.add_argument("--output", type=Path, help="file for the numbers as JSON")

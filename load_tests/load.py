@@ -10,7 +10,6 @@ Batch sizes and queues come from the service's metrics, replicas from its proces
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import json
 import os
@@ -28,15 +27,18 @@ import aiohttp
 from deployments.settings import Settings
 from deployments.voices.store import VoiceStore
 from load_tests import machine
+from load_tests.commandline import parser_of
 from load_tests.crowd import crowd
 from load_tests.drive import Answer, Client, closed_loop
+from load_tests.modes import BUNDLED, local_mode
 from load_tests.scrape import Scrape
-from load_tests.soak import BUNDLED, RAY_ENVIRONMENT, ended_by_signals, local_mode
 from load_tests.traffic import Call, Traffic
+from load_tests.watch import RAY_ENVIRONMENT
 
 if TYPE_CHECKING:
     from load_tests.served import Served  # Ray takes its time to import
 
+APPLICATION: Final = "load"
 CAPACITY_CALLERS: Final = 8
 CAPACITY_REQUESTS: Final = 64
 CONNECTIONS: Final = 256
@@ -55,13 +57,7 @@ class Options:
 
 def parse(arguments: Sequence[str] | None = None) -> Options:
     """Reads the command line; ends the process where it is wrong."""
-    description, _, epilog = (__doc__ or "").partition("\n")
-    parser = argparse.ArgumentParser(
-        prog="python -m load_tests.load",
-        description=description,
-        epilog=epilog,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+    parser = parser_of("load", __doc__)
     parser.add_argument("--seconds", type=float, default=60, help="how long callers come (default: 60)")
     parser.add_argument("--rate", type=float, help="requests per second, instead of a share of what was measured")
     parser.add_argument("--share", type=float, default=0.5, help="of the measured capacity (default: 0.5)")
@@ -162,8 +158,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     os.environ.update(RAY_ENVIRONMENT)
     from load_tests.served import Served  # only here: it needs Ray, which takes its time to import
 
-    with ended_by_signals(), TemporaryDirectory(prefix="load-") as work_dir:
-        mode = local_mode(Path(work_dir), cache=True)
+    with TemporaryDirectory(prefix="load-") as work_dir:
+        mode = local_mode(APPLICATION, Path(work_dir), cache=True)
         with Served([mode], BUNDLED) as served:
             found = asyncio.run(Load(options, served, mode.name).run())
     options.output.write_text(json.dumps(found, ensure_ascii=False, indent=1) + "\n", encoding="utf-8")

@@ -9,7 +9,6 @@ segments may jump by more than the speech around it, and the memory of no replic
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import base64
 import io
@@ -26,7 +25,9 @@ import numpy as np
 import soundfile
 from numpy.typing import NDArray
 
-from load_tests.modes import Mode
+from load_tests.commandline import parser_of
+from load_tests.modes import BUNDLED, Mode
+from load_tests.watch import Sample, growth, read, rows
 
 CASES: Final = Path(__file__).parents[1] / "tests" / "cases"
 SHORTEST: Final = 300
@@ -35,7 +36,6 @@ SEPARATORS: Final = ("。", "。", "。", "，", "，", "！", "？", "；", "\n
 AROUND_S: Final = 0.25
 """How far from a join its surroundings reach."""
 LIMIT_S: Final = 600.0
-MAX_GROWTH: Final = 0.05
 
 
 def readings(folder: Path = CASES) -> list[str]:
@@ -161,7 +161,7 @@ async def ask_all(url: str, texts: Sequence[str], callers: int) -> list[Outcome]
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Serves, asks, prints; returns 1 where anything is wrong."""
-    parser = argparse.ArgumentParser(prog="python -m load_tests.long_texts", description=(__doc__ or "").split("\n")[0])
+    parser = parser_of("long_texts", __doc__)
     parser.add_argument("--number", type=int, default=500, help="of texts")
     parser.add_argument("--callers", type=int, default=3, help="texts at once")
     parser.add_argument("--seed", type=int, default=0)
@@ -170,24 +170,25 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
     mode = Mode(name="long", change={"cache": {"tier": "none"}, "vocoder": {"threads": 2}})
     texts = list(long_texts(readings(), options.number, options.seed))
-    with Served([mode], {"sources": [{"model": "bundled"}]}) as served:
+    with Served([mode], BUNDLED) as served:
         settled = max(1, len(texts) // 5)
         outcomes = asyncio.run(ask_all(served.url(mode.name), texts[:settled], options.callers))
-        before = served.memory(mode.name)
+        before = Sample(requests=settled, elapsed_s=0.0, readings=read(mode.name, None))
         outcomes += asyncio.run(ask_all(served.url(mode.name), texts[settled:], options.callers))
-        after = served.memory(mode.name)
+        after = Sample(requests=len(texts), elapsed_s=0.0, readings=read(mode.name, None))
     wrong = [outcome for outcome in outcomes if outcome.faults]
     for outcome in wrong[:20]:
         print(f"{outcome.text[:40]!r}...: {'; '.join(outcome.faults[:5])}")
     audio_s = sum(outcome.audio_s for outcome in outcomes)
     print(f"{len(outcomes) - len(wrong)} of {len(outcomes)} texts right, {audio_s:.0f} s of audio")
-    grown = False
-    for name, start in before.items():
-        growth = after[name] / start - 1
-        grown |= growth > MAX_GROWTH
-        sizes = f"{start / 2**20:.0f} MiB after {settled} texts, {after[name] / 2**20:.0f} MiB at the end"
-        print(f"{name}: {sizes} ({growth:+.1%})")
-    return int(bool(wrong) or grown)
+    for name in after.readings:
+        sizes = (
+            f"{row['uss_bytes'] / 2**20:.0f} MiB after {row['requests']} texts" for row in rows([before, after], name)
+        )
+        print(f"{name}: {', '.join(sizes)}")
+    grown = growth([before, after])
+    print(*grown, sep="\n")
+    return int(bool(wrong or grown))
 
 
 if __name__ == "__main__":

@@ -7,8 +7,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
+import yaml
+
 from deployments.settings import Settings
 
+CONFIG: Final = Path(__file__).parent.parent / "configs" / "local.yaml"
+BUNDLED: Final = {"sources": [{"model": "bundled"}]}
+SMALL_CACHE: Final = {"memory_bytes": 1 << 20, "text_memo_bytes": 1 << 18, "ledger_entries": 100}
+"""Full after the warm-up; a cache that still fills is no leak, but would hide one."""
 REPLICA: Final = {"replicas": {"num_cpus": 0.1}}
 """All stages stand on one machine, however few its cores are."""
 
@@ -122,3 +128,10 @@ def scenarios(present: Sequence[Mode]) -> tuple[Scenario, ...]:
     ]
     names = {mode.name for mode in present}
     return tuple(row for row in rows if row.mode in names)
+
+
+def local_mode(name: str, work_dir: Path, *, cache: bool) -> Mode:
+    """The application of configs/local.yaml, with a cache of its own that is soon full, or without one."""
+    (application,) = yaml.safe_load(CONFIG.read_text(encoding="utf-8"))["applications"]
+    with_cache = {**SMALL_CACHE, "sqlite": {"folder": str(work_dir / "cache"), "max_bytes": 4 << 20}}
+    return Mode(name=name, change={**application["args"], "cache": with_cache if cache else NO_CACHE})

@@ -8,7 +8,6 @@ when a number breaches thresholds.toml, with 2 when a threshold names a number t
 
 from __future__ import annotations
 
-import argparse
 import json
 import sys
 import tomllib
@@ -21,6 +20,7 @@ from string import Template
 from typing import Any, Final
 
 from deployments.errors import all_errors
+from load_tests.commandline import parser_of
 from load_tests.plots import Chart, Points, svg
 from load_tests.rows import hit_rate
 from load_tests.summary import latency_ms
@@ -152,13 +152,7 @@ def page(report: Mapping[str, Any], numbers: Mapping[str, float], held: Sequence
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Writes the page, prints the checks; returns the exit status."""
-    description, _, epilog = (__doc__ or "").partition("\n")
-    parser = argparse.ArgumentParser(
-        prog="python -m load_tests.report",
-        description=description,
-        epilog=epilog,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+    parser = parser_of("report", __doc__)
     parser.add_argument("data", type=Path, help="file of load_tests.load")
     parser.add_argument("--html", type=Path, help="file for the page")
     parser.add_argument("--thresholds", type=Path, default=THRESHOLDS, help="TOML with the bounds (table load)")

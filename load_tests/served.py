@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import signal
 import socket
+import sys
 import time
 from collections.abc import Iterator, Sequence
 from types import TracebackType
-from typing import Any, Final, Self
+from typing import Any, Final, NoReturn, Self
 
 import httpx
 import psutil
@@ -18,6 +20,7 @@ from ray import serve
 from graph import build
 from load_tests.efficiency import Counts
 from load_tests.modes import Mode
+from load_tests.watch import title
 
 LOGICAL_CPUS: Final = 8
 """Ray places replicas by these; the modes are asked one after the other, so they may be more than there are cores."""
@@ -44,9 +47,12 @@ class Served:
         self._modes = modes
         self._voices = voices
         self._base_url = ""
+        self._ending = contextlib.ExitStack()
 
     def __enter__(self) -> Self:
-        try:
+        with contextlib.ExitStack() as ending:
+            ending.enter_context(ended_by_signals())
+            ending.callback(self._stop)
             ray.init(
                 "local",
                 num_cpus=LOGICAL_CPUS,
@@ -60,15 +66,13 @@ class Served:
             self._base_url = f"http://127.0.0.1:{port}"
             for mode in self._modes:
                 self._start(mode)
-        except BaseException:
-            self._stop()
-            raise
+            self._ending = ending.pop_all()
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._stop()
+        self._ending.close()
 
     @contextlib.contextmanager
     def application(self, mode: Mode) -> Iterator[None]:
@@ -89,13 +93,7 @@ class Served:
 
     def replicas(self, mode: str) -> list[psutil.Process]:
         """The processes of the replicas of a mode; Ray names them after application and deployment."""
-        return [
-            process for process in psutil.process_iter() if _title(process).startswith(f"ray::ServeReplica:{mode}:")
-        ]
-
-    def memory(self, mode: str) -> dict[str, int]:
-        """Bytes that each replica of a mode has for itself alone (USS), by name of its process."""
-        return {_title(process): process.memory_full_info().uss for process in self.replicas(mode)}
+        return [process for process in psutil.process_iter() if title(process).startswith(f"ray::ServeReplica:{mode}:")]
 
     @staticmethod
     def metrics_url() -> str | None:
@@ -129,8 +127,15 @@ class Served:
         ray.shutdown()
 
 
-def _title(process: psutil.Process) -> str:
+@contextlib.contextmanager
+def ended_by_signals() -> Iterator[None]:
+    """SIGTERM ends this process as Ctrl-C does, so that what it started is ended too."""
+
+    def leave(signal_number: int, _: object) -> NoReturn:
+        sys.exit(128 + signal_number)
+
+    before = signal.signal(signal.SIGTERM, leave)
     try:
-        return (process.cmdline() or [""])[0]
-    except (psutil.NoSuchProcess, psutil.AccessDenied):
-        return ""
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)

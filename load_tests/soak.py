@@ -11,45 +11,36 @@ that at 200 requests, when files, threads or tasks grew, or when any request fai
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import json
 import os
-import signal
 import sys
 import time
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import islice, takewhile
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any, Final, NoReturn
+from typing import Any, Final
 
 import aiohttp
-import yaml
 
 from deployments.settings import Settings
 from deployments.voices.store import VoiceStore
 from load_tests import machine
+from load_tests.commandline import parser_of
 from load_tests.drive import Client
-from load_tests.modes import NO_CACHE, Mode
+from load_tests.modes import BUNDLED, local_mode
 from load_tests.tables import number, table
 from load_tests.traffic import Call, Traffic
-from load_tests.watch import Sample, growth, read, rows
+from load_tests.watch import RAY_ENVIRONMENT, Sample, growth, read, rows
 
 APPLICATION: Final = "soak"
-CONFIG: Final = Path(__file__).parent.parent / "configs" / "local.yaml"
-BUNDLED: Final = {"sources": [{"model": "bundled"}]}
 WARM_UP: Final = 200
 NUM_SAMPLES: Final = 10
 SETTLE_S: Final = 4.0
 """Dropped streams and closed connections are cleared up after the callers have their answers; Ray tells tasks late."""
-RAY_ENVIRONMENT: Final = {"RAY_SERVE_EVENT_LOOP_MONITORING_INTERVAL_S": "1", "RAY_metrics_report_interval_ms": "1000"}
-"""Has Ray count tasks within the time above; its own pace would show those of the stretch before."""
-SMALL_CACHE: Final = {"memory_bytes": 1 << 20, "text_memo_bytes": 1 << 18, "ledger_entries": 100}
-"""Full after the warm-up; a cache that still fills is no leak, but would hide one."""
 NUM_PHRASES: Final = 1000
 
 
@@ -83,13 +74,7 @@ class Tally:
 
 def parse(arguments: Sequence[str] | None = None) -> Options:
     """Reads the command line; ends the process where it is wrong."""
-    description, _, epilog = (__doc__ or "").partition("\n")
-    parser = argparse.ArgumentParser(
-        prog="python -m load_tests.soak",
-        description=description,
-        epilog=epilog,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+    parser = parser_of("soak", __doc__)
     length = parser.add_mutually_exclusive_group()
     length.add_argument("--requests", type=int, help="how many in all; 2000 if --minutes is not given either")
     length.add_argument("--minutes", type=float, help="how long, the warm-up of 200 requests not counted")
@@ -112,13 +97,6 @@ def parse(arguments: Sequence[str] | None = None) -> Options:
         seed=found.seed,
         output=found.output,
     )
-
-
-def local_mode(work_dir: Path, *, cache: bool) -> Mode:
-    """The application of configs/local.yaml, with a cache of its own that is soon full, or without one."""
-    (application,) = yaml.safe_load(CONFIG.read_text(encoding="utf-8"))["applications"]
-    with_cache = {**SMALL_CACHE, "sqlite": {"folder": str(work_dir / "cache"), "max_bytes": 4 << 20}}
-    return Mode(name=APPLICATION, change={**application["args"], "cache": with_cache if cache else NO_CACHE})
 
 
 def stretches(calls: Iterator[Call], options: Options) -> Iterator[Iterator[Call]]:
@@ -226,28 +204,14 @@ def as_json(options: Options, samples: Sequence[Sample], tally: Tally, faults: S
     }
 
 
-@contextmanager
-def ended_by_signals() -> Iterator[None]:
-    """SIGTERM ends this process as Ctrl-C does, so that what it started is ended too."""
-
-    def leave(signal_number: int, _: object) -> NoReturn:
-        sys.exit(128 + signal_number)
-
-    before = signal.signal(signal.SIGTERM, leave)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGTERM, before)
-
-
 def main(arguments: Sequence[str] | None = None) -> int:
     """Soaks; returns the exit status."""
     options = parse(arguments)
     os.environ.update(RAY_ENVIRONMENT)
     from load_tests.served import Served  # only here: it needs Ray, which takes its time to import
 
-    with ended_by_signals(), TemporaryDirectory(prefix="soak-") as work_dir:
-        mode = local_mode(Path(work_dir), cache=options.cache)
+    with TemporaryDirectory(prefix="soak-") as work_dir:
+        mode = local_mode(APPLICATION, Path(work_dir), cache=options.cache)
         with Served([mode], BUNDLED) as served:
             samples, tally = asyncio.run(soak(options, served.url(APPLICATION), served.metrics_url()))
     faults = growth(samples)

@@ -8,7 +8,6 @@ listener hangs up the models must stop working for them within a second.
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import statistics
 import sys
@@ -20,11 +19,13 @@ from typing import Final
 
 import aiohttp
 
+from load_tests.commandline import parser_of
 from load_tests.efficiency import since
 from load_tests.fullsize import make_full_size
 from load_tests.modes import Mode
 from load_tests.playback import Heard, listen
 from load_tests.served import Served
+from load_tests.watch import Sample, growth, read
 
 MODE: Final = Mode(name="streams", change={"cache": {"enabled": False}, "vocoder": {"threads": 2}})
 FIRST_LIMITS_S: Final = {"bundled": 0.25, "full-size": 0.8}
@@ -104,23 +105,23 @@ async def measure(served: Served, voice: str, repeats: int, hang_ups: int) -> li
         if voice == "bundled" and (worst_s > TOGETHER_FIRST_LIMIT_S or starved_s > 0):
             missed.append(f"{TOGETHER} listeners")
         freed_s = []
-        before = served.memory(MODE.name)
+        before = Sample(requests=0, elapsed_s=0.0, readings=read(MODE.name, None))
         for number in range(hang_ups):
             freed_s.append(await streams.hang_up(1500))
             if number == hang_ups // 10:
-                before = served.memory(MODE.name)
+                before = Sample(requests=number, elapsed_s=0.0, readings=read(MODE.name, None))
         if freed_s:
-            grown = {name: size / before[name] - 1 for name, size in served.memory(MODE.name).items()}
-            print(f"{hang_ups} hung up: free after {1000 * statistics.median(freed_s):.0f} ms, "
-                  f"{1000 * max(freed_s):.0f} ms at most; memory {max(grown.values()):+.1%} at most")  # fmt: skip
-            if max(freed_s) > FREED_LIMIT_S or max(grown.values()) > 0.05:
+            grown = growth([before, Sample(requests=hang_ups, elapsed_s=0.0, readings=read(MODE.name, None))])
+            times = f"{1000 * statistics.median(freed_s):.0f} ms, {1000 * max(freed_s):.0f} ms at most"
+            print(f"{hang_ups} hung up: free after {times}", *grown, sep="; ")
+            if max(freed_s) > FREED_LIMIT_S or grown:
                 missed.append("listeners who hang up")
     return missed
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Serves, measures, prints; returns 1 where a limit is missed."""
-    parser = argparse.ArgumentParser(prog="python -m load_tests.streams", description=(__doc__ or "").split("\n")[0])
+    parser = parser_of("streams", __doc__)
     parser.add_argument("--voice", choices=list(FIRST_LIMITS_S), default="bundled")
     parser.add_argument("--repeats", type=int, default=15, help="listeners one after the other")
     parser.add_argument("--hang-ups", type=int, default=200, help="listeners who leave after the first chunk")

@@ -16,6 +16,8 @@ MEMORY_GROWTH: Final = 0.05
 SLACK: Final = {"descriptors": 4, "threads": 2}
 """Connections and pools come and go a little; what leaks with requests is far more after a thousand of them."""
 TASKS_SLACK: Final = 8
+RAY_ENVIRONMENT: Final = {"RAY_SERVE_EVENT_LOOP_MONITORING_INTERVAL_S": "1", "RAY_metrics_report_interval_ms": "1000"}
+"""Has Ray count tasks every second; its own pace would show those of the stretch before."""
 _ROLES: Final = {"ray::ProxyActor": "proxy", "ray::ServeController": "controller"}
 _REPLICA: Final = "ray::ServeReplica:"
 

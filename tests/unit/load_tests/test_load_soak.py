@@ -6,7 +6,8 @@ from itertools import islice
 import pytest
 
 from deployments.settings import Settings
-from load_tests.soak import BUNDLED, NUM_SAMPLES, Tally, kind_of, local_mode, parse, render, stretches
+from load_tests.modes import BUNDLED, local_mode
+from load_tests.soak import APPLICATION, NUM_SAMPLES, Tally, kind_of, parse, render, stretches
 from load_tests.traffic import Traffic
 from load_tests.watch import Reading, Sample
 
@@ -61,7 +62,7 @@ def test_a_fifth_hangs_up_and_the_others_hear_streams_and_files():
 
 @pytest.mark.parametrize("cache", [True, False])
 def test_what_is_served_is_the_local_configuration(tmp_path, cache):
-    settings = local_mode(tmp_path, cache=cache).settings(BUNDLED)
+    settings = local_mode(APPLICATION, tmp_path, cache=cache).settings(BUNDLED)
     assert isinstance(settings, Settings)
     assert settings.vocoder.threads == 2
     assert settings.vocoder.replicas.num_cpus == 0.5
