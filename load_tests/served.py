@@ -51,7 +51,6 @@ class Served:
 
     def __enter__(self) -> Self:
         with contextlib.ExitStack() as ending:
-            ending.enter_context(ended_by_signals())
             ending.callback(self._stop)
             ray.init(
                 "local",
@@ -60,6 +59,7 @@ class Served:
                 log_to_driver=False,
                 logging_level=logging.WARNING,
             )
+            ending.enter_context(ended_by_signals())  # now: Ray has just set a handler of its own
             logging.getLogger("ray.serve").setLevel(logging.WARNING)
             port = free_port()
             serve.start(http_options={"host": "127.0.0.1", "port": port})

@@ -1,4 +1,4 @@
-"""The whole cache over a real SQLite file: tiers, single flight, reasons, upkeep, purges, metrics."""
+"""The whole cache over a real SQLite file: tiers, single flight, reasons, upkeep, metrics."""
 
 import asyncio
 import logging
@@ -7,7 +7,7 @@ import sqlite3
 import numpy as np
 import pytest
 
-from deployments.errors import ConfigurationInvalid, NotReady
+from deployments.errors import ConfigurationInvalid
 from deployments.messages import SegmentAudio
 from deployments.normalization.cache.metrics import METRICS
 from deployments.normalization.cache.segment_cache import SegmentCache
@@ -186,82 +186,6 @@ async def test_skipped_tier_is_not_even_asked(open_cache, tools, tmp_path):
     assert cache.stats().dropped_writes == 20
 
 
-async def test_purge_of_a_voice(open_cache, tools):
-    cache = await open_cache()
-    mine, yours = tools.key("a", "mine"), tools.key("a", "yours")
-    makes = {key: tools.Maker(key) for key in (mine, yours)}
-    for key, make in makes.items():
-        await cache.get_or_make(key, make)
-    await cache.flush()
-    assert await cache.purge("mine") == 2  # memory and file
-    assert (await cache.get_or_make(mine, makes[mine]))[1] == "miss"
-    assert (await cache.get_or_make(yours, makes[yours]))[1] == "memory"
-    assert cache.stats().misses == {"new": 3}
-    await cache.flush()
-    assert await cache.purge() == 4
-    assert makes[mine].calls == 2
-
-
-async def test_a_synthesis_under_way_at_a_purge_is_played_but_not_kept(open_cache, tools):
-    cache = await open_cache()
-    key = tools.key("a")
-    make = tools.Maker(key)
-    go = asyncio.Event()
-
-    async def slow():
-        await go.wait()
-        return await make()
-
-    task = asyncio.create_task(cache.get_or_make(key, slow))
-    await cache.get_or_make(tools.key("b"), tools.Maker(tools.key("b")))
-    await cache.purge("demo")
-    go.set()
-    audio, source = await task
-    assert source == "miss"
-    assert tools.same(audio, make.audio)
-    await cache.flush()
-    assert (await cache.get_or_make(key, make))[1] == "miss"
-
-
-async def test_a_purge_drops_writes_that_wait(open_cache, tools):
-    cache = await open_cache()
-    key = tools.key("a")
-    make = tools.Maker(key)
-    await cache.get_or_make(key, make)
-    await cache.purge()
-    await cache.close()
-    cache = await open_cache()
-    assert (await cache.get_or_make(key, make))[1] == "miss"
-
-
-async def test_other_replicas_follow_a_purge(open_cache, tools):
-    left, right = await open_cache(), await open_cache()
-    mine, yours = tools.key("a", "mine"), tools.key("a", "yours")
-    for key in (mine, yours):
-        await left.get_or_make(key, tools.Maker(key))
-        await left.flush()
-        assert (await right.get_or_make(key, tools.Maker(key)))[1] == "sqlite"
-    await left.purge("mine")
-    await right.check()
-    assert (await right.get_or_make(mine, tools.Maker(mine)))[1] == "miss"
-    assert (await right.get_or_make(yours, tools.Maker(yours)))[1] == "memory"
-    assert (await left.get_or_make(yours, tools.Maker(yours)))[1] == "memory"
-    await left.check()  # its own purge is no news to the one that made it
-    await left.get_or_make(mine, tools.Maker(mine))
-    await left.check()
-    assert (await left.get_or_make(mine, tools.Maker(mine)))[1] == "memory"
-
-
-async def test_a_purge_that_the_tier_refuses_says_so(open_cache, tools, tmp_path):
-    (tmp_path / "file").write_text("")
-    cache = await open_cache(sqlite={"folder": str(tmp_path / "file" / "cache")})
-    key = tools.key("a")
-    await cache.get_or_make(key, tools.Maker(key))
-    with pytest.raises(NotReady, match="not purged"):
-        await cache.purge()
-    assert (await cache.get_or_make(key, tools.Maker(key)))[1] == "miss"
-
-
 async def test_uses_from_memory_keep_the_row_on_disk_warm(open_cache, tools, clock):
     cache = await open_cache(touch_interval_s=100, cold_after_s=1000)
     used, cold = tools.key("used"), tools.key("cold")
@@ -390,28 +314,3 @@ def test_a_wrong_redis_address_names_the_setting():
     with pytest.raises(ConfigurationInvalid, match=r"cache\.redis\.url") as caught:
         SegmentCache(CacheSettings.model_validate({"tier": "redis", "redis": {"url": "http://x"}}))
     assert caught.value.param == "cache.redis.url"
-
-
-async def test_find_takes_what_is_kept_and_makes_nothing(open_cache, tools):
-    key = tools.key("a")
-    make = tools.Maker(key)
-    cache = await open_cache()
-    assert await cache.find(key) is None
-    await cache.get_or_make(key, make)
-    found, source = await cache.find(key)
-    assert (source, tools.same(found, make.audio)) == ("memory", True)
-    await cache.close()
-
-    cache = await open_cache()
-    found, source = await cache.find(key)
-    assert (source, tools.same(found, make.audio)) == ("sqlite", True)
-    assert (await cache.find(key))[1] == "memory"
-    assert make.calls == 1
-    assert cache.stats().misses == {}
-    assert cache.stats().hits == {"sqlite": 1, "memory": 1}
-
-
-async def test_find_knows_nothing_where_nothing_is_kept(open_cache, tools):
-    cache = await open_cache(enabled=False)
-    await cache.get_or_make(tools.key("a"), tools.Maker(tools.key("a")))
-    assert await cache.find(tools.key("a")) is None

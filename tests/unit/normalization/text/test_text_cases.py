@@ -6,10 +6,10 @@ import re
 from pathlib import Path
 
 import pytest
+from as_served import analyse
 
-from deployments.messages import TextAnalysis
 from deployments.normalization.text.clean import clean
-from deployments.normalization.text.frontend import FrontEnd, Pauses
+from deployments.normalization.text.frontend import FrontEnd
 from deployments.normalization.text.normalize import Normalizer
 
 CASES = Path(__file__).parents[3] / "cases"
@@ -25,18 +25,6 @@ def rows(path: Path) -> list[tuple[str, str]]:
 
 def plain(text: str) -> str:
     return _IGNORED.sub("", text)
-
-
-def analyse(frontend: FrontEnd, text: str) -> TextAnalysis:
-    return frontend.analyse(
-        text,
-        normalize=True,
-        emotion="neutral",
-        speaker="F7",
-        max_segment_chars=50,
-        has_english=False,
-        pauses=Pauses(),
-    )
 
 
 @pytest.fixture(scope="module")

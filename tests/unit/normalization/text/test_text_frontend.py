@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 import threading
-from typing import Any
 
 import pytest
+from as_served import analyse
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -29,18 +29,6 @@ KNOWN = [  # 北京今天天气怎么样 as the published front end gives it
 @pytest.fixture(scope="module")
 def symbols() -> dict[str, frozenset[str]]:
     return {table: frozenset(found) for table, found in published_tables().items()}
-
-
-def analyse(frontend: FrontEnd, text: str, **changes: Any) -> TextAnalysis:
-    options: dict[str, Any] = {
-        "normalize": True,
-        "emotion": "neutral",
-        "speaker": "F7",
-        "max_segment_chars": 50,
-        "has_english": False,
-        "pauses": PAUSES,
-    }
-    return frontend.analyse(text, **{**options, **changes})
 
 
 def known_items() -> list[str]:

@@ -6,23 +6,15 @@ import os
 from pathlib import Path
 
 import pytest
+from as_served import analyse
 
 from deployments.errors import ConfigurationInvalid
-from deployments.normalization.text.frontend import FrontEnd, Pauses
+from deployments.normalization.text.frontend import FrontEnd
 from deployments.normalization.text.lexicon import Lexicon, LexiconFile
 
 
 def words(frontend: FrontEnd, text: str, lexicon: Lexicon) -> list[tuple[str, tuple[str, ...]]]:
-    analysis = frontend.analyse(
-        text,
-        normalize=True,
-        emotion="neutral",
-        speaker="F7",
-        max_segment_chars=50,
-        has_english=False,
-        pauses=Pauses(),
-        lexicon=lexicon,
-    )
+    analysis = analyse(frontend, text, lexicon=lexicon)
     assert "".join(segment.text for segment in analysis.segments) == text
     return [(word.text, word.pinyin) for segment in analysis.segments for word in segment.words]
 
@@ -40,16 +32,7 @@ def test_tone_change_applies_to_neighbours(frontend: FrontEnd) -> None:
 
 
 def test_normalized_text_shows_the_entry(frontend: FrontEnd) -> None:
-    analysis = frontend.analyse(
-        "去985吧",
-        normalize=True,
-        emotion="neutral",
-        speaker="F7",
-        max_segment_chars=50,
-        has_english=False,
-        pauses=Pauses(),
-        lexicon=Lexicon({"985": "jiu3 ba1 wu3"}),
-    )
+    analysis = analyse(frontend, "去985吧", lexicon=Lexicon({"985": "jiu3 ba1 wu3"}))
     assert analysis.normalized == "去985吧"
 
 

@@ -8,13 +8,14 @@ import unicodedata
 from collections import Counter
 
 import pytest
+from as_served import analyse
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from deployments.errors import TextNotSpeakable
 from deployments.messages import TextAnalysis
 from deployments.normalization.text import clean, english, normalize, pinyin, symbols
-from deployments.normalization.text.frontend import FrontEnd, Pauses
+from deployments.normalization.text.frontend import FrontEnd
 
 HAN = re.compile("[\u3400-\u9fff\uf900-\ufaff\U00020000-\U000323af]")
 READABLE = re.compile("[A-Za-z]|" + HAN.pattern)
@@ -29,18 +30,6 @@ SILENT = st.one_of(
     st.characters(categories=["Mn", "Me", "Cf", "Cs", "Co"]),
     st.sampled_from("\ud800\udfff\u200b\u200d\ufe0f🌸👍🏽\u0301\u20e3"),
 )
-
-
-def analyse(frontend: FrontEnd, text: str) -> TextAnalysis:
-    return frontend.analyse(
-        text,
-        normalize=True,
-        emotion="neutral",
-        speaker="F7",
-        max_segment_chars=50,
-        has_english=False,
-        pauses=Pauses(),
-    )
 
 
 def spoken(analysis: TextAnalysis) -> str:
